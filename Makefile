@@ -70,11 +70,16 @@ test-slurm: $(DEV) $(LOOPS)
 
 # Resizes, kills and loops written for GPUs with all workers on the first GPU, where they take turns: minutes.
 test-gpu: $(DEV) $(LOOPS)
-	$(BIN)/python -m benchmarks.gpu --only tests
+	$(BIN)/python -c 'import sys, torch; torch.cuda.is_available() or sys.exit("make test-gpu needs a GPU, and a torch for it")'
+	TEST_DEVICE=cuda:0 CUDA_VISIBLE_DEVICES=0 PYTHONPATH=tests/one_gpu $(BIN)/python -m pytest -n 4 -m 'not soak' \
+		tests/train/test_resize.py tests/train/test_abort.py tests/train/test_next_group.py \
+		tests/train/test_background_save.py tests/train/test_device_idioms.py tests/train/test_amp.py
 
-# What Swell costs on a GPU, and then these tests, in one command: ten minutes. Without a GPU: the same with small models on CPU cores.
-bench-gpu: $(DEV) $(LOOPS)
-	$(BIN)/python -m benchmarks.gpu --json out/bench-gpu.json $(OPTIONS)
+# `swell selftest` of this machine: two minutes. For four workers that share the first GPU:
+# CUDA_VISIBLE_DEVICES=0,0,0,0 PYTHONPATH=tests/one_gpu make bench-gpu. OPTIONS="--devices cpu:4" names other devices.
+bench-gpu: $(STAMP) $(LOOPS)
+	mkdir -p out
+	$(BIN)/swell selftest --json out/selftest.json $(OPTIONS)
 
 # The site of the documents, which can be read from the disk: site/index.html.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

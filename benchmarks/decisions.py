@@ -42,9 +42,9 @@ from swell.model.plan import Allocation, Placement
 from swell.model.quota import Quota
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
-from swell.policies.fifo import Fifo
 from swell.policies.policy import Policy
 from swell.policies.registry import new_policy
+from swell.policies.unpromised import Fifo
 
 CASES = "100/256 300/1024 1000/2783 5000/10000"  #: active jobs/devices
 #: Turns before the first that counts: machine code is fetched, and what the first plan changed is done.

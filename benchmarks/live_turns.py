@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -45,6 +45,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import LOSS, EndCondition, JobSpec
+from swell.model.usage import DeviceReading
 from swell.scheduler import new_core
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
@@ -75,6 +76,12 @@ class ObedientMachine:
 
     def remove_host(self, name: str) -> None:
         pass
+
+    def test_node(self, name: str, devices: Sequence[str]) -> None:
+        pass
+
+    def device_readings(self) -> dict[str, DeviceReading]:
+        return {}
 
     def want_devices(self, num: int) -> None:
         pass

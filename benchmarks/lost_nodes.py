@@ -214,7 +214,7 @@ class Cells:
         timings = replace(
             scenario.timings,
             notice_s=settings.leases.wait_s,
-            checkpoint_interval_s=settings.checkpoint_interval_s or None,  # 0: chosen
+            checkpoint_interval_s=settings["checkpoint_interval_s"] or None,  # 0: chosen
         )
         others = failures(scenario.nodes, cell.failures, given.node_mttr_s, until_s, self.seed)
         return replace(scenario, timings=timings, others=others)

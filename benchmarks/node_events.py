@@ -21,7 +21,7 @@ from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.node import Node
 from swell.model.options import Domain, Sizes
 from swell.placement.best_fit import BestFitPlacer
-from swell.policies.fifo import Fifo
+from swell.policies.unpromised import Fifo
 
 NODES_A_RACK = 16
 #: Turns before the first that counts.

@@ -34,7 +34,7 @@ from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome
-from swell.sim.profiles.load import load
+from swell.sim.profiles.built_in import load
 from swell.sim.simulate import simulate
 from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read

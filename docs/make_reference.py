@@ -21,7 +21,7 @@ from swell.cli.main import app
 from swell.live.counters import PlatformCounts, PlatformValues
 from swell.model.view import ClusterView
 from swell.policies.registry import POLICIES, parameters_of
-from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
+from swell.settings import DEFAULTS, HEARTBEATS_IN_SILENCE, RULES, spell
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src/swell"
@@ -122,7 +122,7 @@ def job_file_page() -> str:
         "|---|---|---|",
     ]
     for field in declared().values():
-        meaning = (field.meta.description or "").replace("|", "\\|")
+        meaning = field.option.description.replace("|", "\\|")
         lines.append(f"| `{field.word}` | {meaning} | {_default(field)} |")
     lines.append(f"\n{SWEEP}")
     return "\n".join(lines)
@@ -146,12 +146,9 @@ def settings_page() -> str:
         "| setting | meaning | default | least | most |",
         "|---|---|---|---|---|",
     ]
-    for field in msgspec.structs.fields(Settings):
-        if field.name == "parameters":
-            continue
-        meta = bounds(field.name)
-        numbers = " | ".join(spell(number) for number in (field.default, meta.ge, meta.le))
-        lines.append(f"| `{field.name}` | {meta.description} | {numbers} |")
+    for name, rule in RULES.items():
+        numbers = " | ".join(spell(number) for number in (DEFAULTS[name], rule.ge, rule.le))
+        lines.append(f"| `{name}` | {rule.description} | {numbers} |")
     return "\n".join([*lines, *_parameters()]) + "\n"
 
 

@@ -20,9 +20,10 @@ from swell.assemble import (
 )
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError
+from swell.live.news import Addresses
 from swell.live.pruning import PruneRequest
 from swell.live.recovery import digest
-from swell.live.webhooks import WebhookMessage
+from swell.live.webhook_messages import WebhookMessage
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -96,8 +97,8 @@ def test_who_was_not_suspended_is_in_the_journal(tmp_path: Path, is_folded: bool
     assert replay_journal(tmp_path).num_batches == (0 if is_folded else 7)
 
 
-RESTLESS = Settings(min_hold_s=0.0)
-EVERYWHERE = (Webhook(url="http://127.0.0.1:1/"),)
+RESTLESS = Settings(given={"min_hold_s": 0.0})
+EVERYWHERE = Addresses((Webhook(url="http://127.0.0.1:1/"),))
 
 
 def to_be_told(folder: StateFolder) -> list[str]:

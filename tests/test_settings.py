@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,52 +13,51 @@ from tests.executors.puppets import make_stage
 
 from swell.core.core_settings import CoreSettings
 from swell.executors.gang.job_context import GangSettings
-from swell.settings import InvalidSettings, Settings, bounds, make_settings, parse_setting, spell
-
-KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "parameters"]
+from swell.settings import DEFAULTS, RULES, InvalidSettings, make_settings, parse_setting, spell
 
 
 @pytest.mark.parametrize("kind", [CoreSettings, GangSettings])
 def test_every_constant_of_a_part_has_a_setting(kind: Any) -> None:
     follows_from_leases = {"unheard_s"}
-    assert {field.name for field in fields(kind)} - follows_from_leases <= set(Settings.__struct_fields__)
+    assert {field.name for field in fields(kind)} - follows_from_leases <= set(RULES)
 
 
 def limits(name: str) -> tuple[float, float]:
     """The least and the most that a setting may be."""
-    meta = bounds(name)
+    meta = RULES[name]
     assert meta.ge is not None and meta.le is not None
     return meta.ge, meta.le
 
 
-@pytest.mark.parametrize("field", KNOWN, ids=lambda field: field.name)
-def test_every_setting_arrives_where_it_counts(field: Any) -> None:
-    value = min(field.default * 2, limits(field.name)[1]) or limits(field.name)[1]
-    changed = make_settings({field.name: value})
+@pytest.mark.parametrize("name", RULES)
+def test_every_setting_arrives_where_it_counts(name: str) -> None:
+    value = min(DEFAULTS[name] * 2, limits(name)[1]) or limits(name)[1]
+    changed = make_settings({name: value})
     parts = asdict(changed.core) | asdict(changed.gang_settings)
     parts |= {"lease_s": changed.leases.lease_s, "lease_margin_s": changed.leases.margin_s}
-    parts |= {name: getattr(changed, name) for name in ("estimate_quantile",)}
-    parts |= asdict(changed.retention) | asdict(changed.code)
-    assert parts[field.name] == value
-    assert changed.changed == {field.name: value}
-    assert bounds(field.name).description
+    # `test_fixed_jobs` has what the second one does.
+    parts |= {name: changed[name] for name in ("estimate_quantile", "longest_time_s", "session_devices")}
+    parts |= asdict(changed.retention) | asdict(changed.code) | asdict(changed.user_rates)
+    assert parts[name] == value
+    assert changed.changed == {name: value}
+    assert RULES[name].description
 
 
-@pytest.mark.parametrize("field", KNOWN, ids=lambda field: field.name)
+@pytest.mark.parametrize("name", RULES)
 @settings(max_examples=share_of_examples(0.15))
 @given(data=st.data())
-def test_what_is_spelled_is_read_and_what_is_out_of_bounds_is_not(field: Any, data: st.DataObject) -> None:
-    least, most = limits(field.name)
+def test_what_is_spelled_is_read_and_what_is_out_of_bounds_is_not(name: str, data: st.DataObject) -> None:
+    least, most = limits(name)
     inside: st.SearchStrategy[float] = (
         st.integers(int(least), int(most))
-        if isinstance(field.default, int)
+        if isinstance(DEFAULTS[name], int)
         else st.floats(least, most, allow_subnormal=False)
     )
     value = data.draw(inside)
-    assert parse_setting(f"{field.name}={spell(value)}") == (field.name, value)
+    assert parse_setting(f"{name}={spell(value)}") == (name, value)
     for beyond in (least - 1, most + 1):
         with pytest.raises(InvalidSettings, match=f"between {spell(least)} and {spell(most)}"):
-            parse_setting(f"{field.name}={spell(beyond)}")
+            parse_setting(f"{name}={spell(beyond)}")
 
 
 def test_an_interval_between_checkpoints_is_chosen_or_no_shorter_than_a_second() -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from swell.api.client import Unavailable as Unavailable
     from swell.api.client import UnknownJob as UnknownJob
     from swell.api.client import connect as connect
+    from swell.wire.reports import link as link
     from swell.wire.reports import report as report
 
 __version__ = "0.1.0"
@@ -24,8 +25,8 @@ def __getattr__(name: str) -> object:
         from swell.api import client
 
         return getattr(client, name)
-    if name == "report":
-        from swell.wire.reports import report
+    if name in ("link", "report"):
+        from swell.wire import reports
 
-        return report
+        return getattr(reports, name)
     raise AttributeError(f"module 'swell' has no attribute {name!r}")

@@ -18,22 +18,23 @@ import msgspec
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.agent.options import DEFAULT_PRELOAD, AgentOptions
 from swell.executors.local.devices import DeviceError, parse_devices
-from swell.executors.local.limits.detection import check_sharing
+from swell.executors.local.limits.control_groups import check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_stopped
 from swell.live.board import TurnResult, ViewBoard
 from swell.live.head_thread import HeadJournal, Site
+from swell.live.news import NO_ADDRESSES, Addresses
 from swell.live.platform import JobSource, Platform
 from swell.live.pruning import PruneRequest, prune
 from swell.live.recovery import Replay, ReplayError, compare, load, replay
 from swell.live.submitter import JobFiles
 from swell.live.webhooks import Webhooks, key_of
-from swell.model.quota import NO_QUOTAS, Quotas
+from swell.model.quota import NO_CLAIMS, Claims
 from swell.model.view import JobView, PrunedJob
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.scheduler import new_core
-from swell.settings import InvalidSettings, Settings, make_settings
+from swell.settings import InvalidSettings, Settings
 from swell.store.database import copy_as_it_is, log_of
 from swell.store.errors import DamagedState, StateError, StateHeld, StateUnwritable, remedy
 from swell.store.folder import StateFolder
@@ -50,12 +51,12 @@ log = logging.getLogger("swell.platform")
 def open_platform(
     folder: StateFolder,
     options: PlatformOptions,
-    webhooks: Sequence[Webhook] = (),
-    read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
+    addresses: Addresses = NO_ADDRESSES,
+    read_quotas: Callable[[], Claims] = lambda: NO_CLAIMS,
 ) -> Iterator[Platform]:
     """A platform on this machine, where its journal left it; `run` it, and everything ends with it.
 
-    `webhooks` are told of all jobs.
+    `addresses` are told of more than one job.
     `read_quotas` is asked every two seconds: see `live.watches.QuotaWatch`.
 
     Leaving by an exception leaves the workers running, as a kill would: the next platform adopts them.
@@ -75,6 +76,8 @@ def open_platform(
     core = new_core(options.policy, settings)
     folder.create()
     folder.use_storage(options.storage)
+    if options.accounts:
+        folder.let_users_pass()
     with _locked(folder):
         journal = _open_journal(folder)
         of_agent = AgentOptions(
@@ -94,12 +97,14 @@ def open_platform(
             nodes=[node.node for node in nodes],
             retention=settings.retention,
             hosts_may_join=options.hosts_may_join,
+            longest_time_s=settings["longest_time_s"],
+            session_devices=settings["session_devices"],
             engine="" if engine.is_joined_by_hand else engine.name,
             no_nodes=engine.no_nodes,
         )
         try:
             with _told_as_damage():
-                told = _webhooks(folder, journal, webhooks)
+                told = _webhooks(folder, journal, addresses)
                 _fold_under_last_settings(folder, journal, settings, told)
                 platform = Platform(
                     site,
@@ -118,23 +123,24 @@ def open_platform(
             journal.close()
 
 
-def _webhooks(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> Webhooks:
+def _webhooks(folder: StateFolder, journal: SqlJournal, addresses: Addresses) -> Webhooks:
     """Raises StateError if the secret in the folder is none."""
     try:
         key = key_of(folder.ensure_webhook_secret())
     except ValueError as error:
         raise StateError(f"{folder.webhook_secret}: {error}; correct the file, or remove it") from error
-    return Webhooks(journal, key, everywhere, partial(webhook_of, journal))
+    return Webhooks(journal, key, addresses, partial(webhooks_of, journal))
 
 
-def webhook_of(journal: SqlJournal, job_id: str) -> Webhook | None:
-    """That of a job; None without one, or if what was submitted cannot be read: others are told anyway."""
+def webhooks_of(journal: SqlJournal, job_id: str) -> tuple[Webhook, ...]:
+    """Those of a job; none if what was submitted cannot be read: others are told anyway."""
     try:
         submission = journal.submission(job_id)
     except StateError as error:
-        log.warning("the webhook of job %s is not known, and is not told: %s", job_id, error)
-        return None
-    return None if submission is None else submission.spec.webhook
+        log.warning("the webhooks of job %s are not known, and are not told: %s", job_id, error)
+        return ()
+    spec = None if submission is None else submission.spec
+    return () if spec is None else (*((spec.webhook,) if spec.webhook else ()), *spec.notify)
 
 
 def _note(folder: StateFolder, why: str) -> None:
@@ -222,28 +228,22 @@ def _last_settings(folder: StateFolder) -> Settings:
     """Those under which the journal's batches were handled."""
     try:
         options = folder.read_options(PlatformOptions)
-        return Settings() if options is None else make_settings(options.settings)
+        return Settings() if options is None else options.made_settings
     except (StateError, InvalidSettings):
         return Settings()  # as `swell up` takes them to be
-
-
-def _finish_left_behind(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> None:
-    webhooks = _webhooks(folder, journal, everywhere)
-    with _told_as_damage():
-        _finished(journal, journal.history(), _last_settings(folder), webhooks)
 
 
 def prune_left_behind(
     state_dir: Path,
     request: PruneRequest,
     find: Callable[[Sequence[JobView]], Sequence[str]],
-    webhooks: Sequence[Webhook],
+    addresses: Addresses,
 ) -> list[PrunedJob]:
     """Remove ended jobs of a platform that is not up; what was, or would be, freed.
 
     Args:
         find: the ids of those, among all that have ended, that are named besides.
-        webhooks: are told by the next platform what a killed one has not told them.
+        addresses: are told by the next platform what a killed one has not told them.
 
     Raises:
         StateError: a platform is up, or its journal cannot be read or written.
@@ -255,7 +255,9 @@ def prune_left_behind(
         refuse_lost_journal(folder)
         with closing(SqlJournal(folder.journal)) as journal:
             if journal.last_seq:
-                _finish_left_behind(folder, journal, webhooks)
+                webhooks = _webhooks(folder, journal, addresses)
+                with _told_as_damage():
+                    _finished(journal, journal.history(), _last_settings(folder), webhooks)
             job_ids = (*request.job_ids, *find(journal.archived_jobs()))
             request = msgspec.structs.replace(request, job_ids=job_ids)
             return prune(journal, folder.jobs, request, time.time())

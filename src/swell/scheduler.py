@@ -38,6 +38,6 @@ def new_core(
 
     def of_kind() -> Core:
         planner = Planner(first, BestFitPlacer(), policies)
-        return Core(planner, FittedBelief(new_errors(settings.estimate_quantile)), settings.core)
+        return Core(planner, FittedBelief(new_errors(settings["estimate_quantile"])), settings.core)
 
     return PlatformCore(of_kind)

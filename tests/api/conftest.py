@@ -8,6 +8,7 @@ from tests.api.fake_control import FakeControl
 
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
+from swell.api.user_list import UserList
 from swell.store.folder import ApiAddress, StateFolder
 
 
@@ -18,7 +19,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FakeContr
     control = FakeControl(root / "logs")
     folder = StateFolder(root / "state")
     folder.create()
-    server = ApiServer(create_app(control, folder.ensure_token()), bind(), listen(folder.socket))
+    server = ApiServer(
+        create_app(control, folder.ensure_token(), UserList(folder.path)), bind(), listen(folder.socket)
+    )
     server.start()
     folder.write_endpoint(ApiAddress.of_this_process(server.port))
     yield control, folder

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,18 +15,37 @@ from tests.store.views import added_up, job_view, outcome_of
 from swell import __version__
 from swell.live.board import BoardChanges
 from swell.live.counters import PlatformCounts, PlatformValues
-from swell.live.job_checks import check_room
+from swell.live.job_checks import check_fixed, check_room
 from swell.live.platform import Platform, metric_history
 from swell.live.pruning import PruneRequest, choose
+from swell.model.booking import Booking
 from swell.model.calendar import Calendar
-from swell.model.errors import InvalidInput, NodeInUse, Unavailable, UnknownJob, UnknownNode, WrongPhase
+from swell.model.errors import (
+    BookingRefused,
+    InvalidInput,
+    NodeInUse,
+    Unavailable,
+    UnknownBooking,
+    UnknownJob,
+    UnknownNode,
+    WrongPhase,
+)
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, AfterRefusal, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
-from swell.model.job_sums import HeldTime, JobHistory, OutcomePeriod, UsageEntry
+from swell.model.job_sums import (
+    HeldTime,
+    JobHistory,
+    OutcomePeriod,
+    UsageGroup,
+    UsagePart,
+    UsageReport,
+    report_of,
+)
 from swell.model.names import is_kind
 from swell.model.quota import TenantDevices
 from swell.model.throughput import JobThroughput
+from swell.model.usage import DeviceTest
 from swell.model.view import (
     BorrowedNodes,
     ClusterView,
@@ -40,6 +59,7 @@ from swell.model.view import (
     SubmitResult,
 )
 from swell.store.curves import CurvePoint
+from swell.wire.job_inputs import NO_INPUTS, JobInputs
 
 #: A strict job is refused when less than this is left, and offered this.
 NEEDS_S = 60.0
@@ -61,6 +81,7 @@ class FakeControl(Platform):
         self.joined: tuple[NodeView, ...] = ()  #: beside its own node
         self.lost: tuple[LostNode, ...] = ()
         self.borrowed: BorrowedNodes | None = None
+        self.fault = ""  #: that a test finds of the first device of a node
         self.allowed: list[str] = []
         self.removed: list[str] = []
         self.tenants: dict[tuple[str, str], TenantDevices] = {}  #: that have quotas
@@ -69,6 +90,7 @@ class FakeControl(Platform):
         self.curves: dict[str, list[CurvePoint]] = {}  #: of each job
         self.throughputs: dict[str, JobThroughput] = {}  #: of jobs with a profile
         self.specs: dict[str, JobSpec] = {}
+        self.booked: dict[str, Booking] = {}
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
         self._jobs: dict[str, JobView] = {}
@@ -87,6 +109,7 @@ class FakeControl(Platform):
         spec: JobSpec,
         origin: Origin = PLAIN,
         max_open: int | None = None,
+        inputs: JobInputs = NO_INPUTS,
     ) -> SubmitResult:
         with self._lock:
             if max_open is not None:
@@ -101,6 +124,18 @@ class FakeControl(Platform):
             )
             self._put(msgspec.structs.replace(self._judged(job_id, spec), user=origin.user))
         return SubmitResult(id=job_id, is_new=True, continues=origin.continues)
+
+    def has_key(self, key: str) -> bool:
+        return any(one.origin.key == key for one in self._submissions.values() if key)
+
+    def check_jobs(self, specs: Sequence[JobSpec], user: str) -> None:
+        for spec in specs:
+            check_fixed(spec, [self.num_devices], 0.0)
+
+    def check_room(self, tenant: str, before: Collection[str], max_open: int | None) -> None:
+        if max_open is not None:
+            own = [view.id for view in self._jobs.values() if view.tenant == tenant and not view.phase.is_end]
+            check_room(tenant, {*own, *before}, max_open)
 
     def submission(self, job_id: str) -> JobSubmitted:
         found = self._submissions.get(self.job(job_id).id)
@@ -261,9 +296,10 @@ class FakeControl(Platform):
         ]
         return JobHistory(period_s=length_s, periods=tuple(periods))
 
-    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
-        held = [HeldTime.of(view) for view in self.jobs() if user is None or view.user == user]
-        return [UsageEntry(one.payer, one.id, one.name, one.device_s(since_s, until_s)) for one in held]
+    def usage(self, by: UsageGroup, parts: Sequence[UsagePart], user: str | None) -> UsageReport:
+        return report_of(
+            [HeldTime.of(view) for view in self.jobs() if user is None or view.user == user], by, parts
+        )
 
     def candidates(self, wanted: str) -> list[JobView]:
         views = self.jobs()
@@ -287,6 +323,28 @@ class FakeControl(Platform):
             Story(at_s=view.submitted_s + 1, code=view.reason_code, text=view.reason),
             *(story for _, told_of, story in self._told if told_of == job_id),
         ]
+
+    def bookings(self) -> tuple[Booking, ...]:
+        return tuple(self.booked.values())
+
+    def booking(self, booking_id: str) -> Booking:
+        if booking_id not in self.booked:
+            raise UnknownBooking(f"there is no booking {booking_id!r}")
+        return self.booked[booking_id]
+
+    def book(self, booking: Booking) -> Booking:
+        """Eight devices may be booked at a time."""
+        if booking.num_devices > self.num_devices:
+            why = "the promise of job vae-0001 needs 8 of them"
+            raise BookingRefused(f"{why}; they are free from 2030-01-31T18:00:00+00:00 on")
+        made = msgspec.structs.replace(booking, id=f"b-{len(self.booked)}")
+        self.booked[made.id] = made
+        return made
+
+    def remove_booking(self, booking_id: str) -> Booking:
+        found = self.booking(booking_id)
+        del self.booked[booking_id]
+        return found
 
     def metrics(
         self, job_id: str, names: Collection[str] = (), since_s: float | None = None
@@ -326,6 +384,7 @@ class FakeControl(Platform):
             journal_bytes=40960,
             warnings=self.warnings,
             lost_nodes=self.lost,
+            bookings=self.bookings(),
             borrowed=self.borrowed,
             hosts_may_join=True,
         )
@@ -349,6 +408,17 @@ class FakeControl(Platform):
 
     def undrain_node(self, name: str) -> NodeView:
         return self._change_host(name, None)
+
+    def test_node(self, name: str) -> NodeView:
+        node = self._node(name)
+        if node.leaving is None:
+            raise NodeInUse(f"node {name!r} cannot be tested: jobs may be placed on it")
+        faults = [self.fault, *[""] * len(node.devices)]
+        tested = zip(node.devices, faults, strict=False)
+        tests = tuple(DeviceTest(device=one, flops_per_s=2e12, fault=fault) for one, fault in tested)
+        after = msgspec.structs.replace(node, tests=tests, tested_s=self.now_s())
+        self.joined = tuple(after if one.name == name else one for one in self.joined)
+        return node
 
     def allow_kind(self, kind: str) -> ClusterView:
         if not is_kind(kind):

@@ -13,11 +13,16 @@ from tests.live.parts import NODE, Hands
 from tests.live.test_platform import PATIENCE_S, until
 
 from swell.api.client import Client, connect
+from swell.api.daemon import serve_network
+from swell.api.intake import SubmissionCheck
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList, set_quotas
+from swell.executors.remote.host_address import HostAddress
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
+from swell.live.user_rates import RateLimits, UserRates
+from swell.model.code import CodeLimits
 from swell.model.job import Phase
 from swell.scheduler import new_core
 from swell.settings import Settings
@@ -51,8 +56,19 @@ def journal_bytes(folder: StateFolder) -> dict[str, bytes]:
 
 
 @contextmanager
-def on_stage(path: Path, policy: str = "elasticflow", settings: Settings | None = None) -> Iterator[Stage]:
-    """Up on the two devices of `NODE`; in good order down at the end."""
+def on_stage(
+    path: Path,
+    policy: str = "elasticflow",
+    settings: Settings | None = None,
+    reads_files: bool = False,
+    limits: RateLimits | None = None,
+) -> Iterator[Stage]:
+    """Up on the two devices of `NODE`; in good order down at the end.
+
+    Args:
+        reads_files: code of jobs is kept, and the network is served.
+        limits: of users.
+    """
     folder = StateFolder(path)
     folder.create()
     journal, hands = SqlJournal(folder.journal), Hands()
@@ -60,12 +76,21 @@ def on_stage(path: Path, policy: str = "elasticflow", settings: Settings | None 
     quotas = set_quotas(UserList(path), policy)
     platform = Platform(site, new_core(settings=settings), journal, hands, read_quotas=quotas)
     platform.recover(journal.history())
-    server = ApiServer(create_app(platform, folder.ensure_token()), bind(), listen(folder.socket))
+    intake = SubmissionCheck(folder, CodeLimits()) if reads_files else None
+    rates = UserRates(limits or RateLimits())
+    app = create_app(
+        platform, folder.ensure_token(), UserList(path), intake, served=["served.example"], rates=rates
+    )
+    server = ApiServer(app, bind(), listen(folder.socket))
     server.start()
+    url, fingerprint = "", ""
+    if reads_files:
+        url, fingerprint = serve_network(server, path, HostAddress("127.0.0.1", 0))
     platform.start()
     thread = threading.Thread(target=platform.run)
     thread.start()
-    folder.write_endpoint(ApiAddress.of_this_process(server.port))
+    port = server._listeners[0].getsockname()[1]
+    folder.write_endpoint(ApiAddress.of_this_process(port, network_url=url, fingerprint=fingerprint))
     try:
         with connect(path) as client:
             until(lambda: client.cluster().num_devices == len(NODE.devices))

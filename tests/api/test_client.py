@@ -20,11 +20,13 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 import swell
-from swell.api import client as client_module
-from swell.api.client import Client, NoAnswer, NoPlatform, Transport, has_verdict
+from swell.api import transport
+from swell.api.client import Client, NoAnswer, NoPlatform, has_verdict
 from swell.api.server import ApiServer, create_app
 from swell.api.times import parse_time
+from swell.api.transport import Transport
 from swell.api.unix_socket import listen
+from swell.api.user_list import UserList
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase
 from swell.store.curves import CurvePoint
@@ -140,6 +142,10 @@ def test_a_file_is_submitted_whole_or_not_at_all(client: Client, control: FakeCo
     before = len(control.jobs())
     with pytest.raises(InvalidJob, match=r"jobs\.yaml, line 2: steps: "):
         client.submit_file(jobs)
+    large = "- {name: b, command: sleep 1, time: 1m, devices: 9}\n"
+    jobs.write_text(good + large)
+    with pytest.raises(InvalidJob, match="job 'b' asks for 9 devices, and the platform has 8"):
+        client.submit_file(jobs)
     assert len(control.jobs()) == before
     jobs.write_text(good)
     assert [client.job(job_id).name for job_id in client.submit_file(jobs)] == ["a"]
@@ -228,7 +234,9 @@ def test_a_state_folder_may_have_a_long_path(tmp_path: Path, control: FakeContro
     folder = StateFolder(tmp_path / ("long" * 30) / "state")
     folder.create()
     for _ in range(2):  # the second finds the file of the first, as after a kill
-        server = ApiServer(create_app(control, folder.ensure_token()), listen(folder.socket))
+        server = ApiServer(
+            create_app(control, folder.ensure_token(), UserList(folder.path)), listen(folder.socket)
+        )
         server.start()
         folder.write_endpoint(ApiAddress.of_this_process())
         assert folder.socket.stat().st_mode & 0o777 == 0o600
@@ -240,7 +248,7 @@ def test_a_state_folder_may_have_a_long_path(tmp_path: Path, control: FakeContro
 def test_a_platform_that_does_not_answer_is_not_called_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "HEALTH_WITHIN_S", 0.1)
+    monkeypatch.setattr(transport, "HEALTH_WITHIN_S", 0.1)
     folder = StateFolder(tmp_path)
     folder.ensure_token()
     with listen(folder.socket):

@@ -19,6 +19,7 @@ import swell
 from swell.api import fields, server
 from swell.api import server as serving_module
 from swell.api.server import ApiServer, bind, create_app
+from swell.api.user_list import UserList
 from swell.store.folder import StateFolder
 
 PATIENCE_S = 20.0
@@ -27,7 +28,7 @@ TOKEN = "t" * 40
 
 @contextmanager
 def serving(control: FakeControl) -> Iterator[ApiServer]:
-    api = ApiServer(create_app(control, TOKEN), bind())
+    api = ApiServer(create_app(control, TOKEN, UserList(control.folder)), bind())
     api.start()
     try:
         yield api
@@ -74,7 +75,7 @@ def test_half_sent_requests_leave_room_for_the_owner(
     endpoint = folder.read_endpoint()
     assert endpoint is not None
     assert endpoint.port is not None
-    limit = serving_module.MAX_CONNECTIONS[socket.AF_INET]
+    limit = serving_module.MAX_CONNECTIONS["http"]
     with ExitStack() as held:
         halves = []
         for _ in range(3 * limit):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.live.webhooks.test_webhooks import finder, hook
+from tests.live.webhooks.test_webhooks import OF_DEADLINES, finder, hook
 from tests.store.views import job_view
 
 from swell.api.page.rows import job_row
@@ -37,7 +37,7 @@ def test_every_place_says_the_same_of_a_promise(before_s: float, late_s: float |
     assert [said for doubt, said in IN_VERDICT.items() if doubt in words] == (
         [] if state == "on_track" else [state]
     )
-    heard = finder(hook("http://all")).look(now_s, view, expected_s)
+    heard = finder(hook("http://all", *OF_DEADLINES)).look(now_s, view, expected_s)
     assert [TO_ADDRESSES[event] for event in heard] == ([] if state == "on_track" else [state])
 
 

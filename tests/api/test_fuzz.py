@@ -27,6 +27,7 @@ from swell.api.openapi import document
 from swell.api.page.page import Page
 from swell.api.server import ApiServer, create_app
 from swell.api.unix_socket import listen
+from swell.api.user_list import UserList
 from swell.api.verbs import VERBS
 
 #: What the document has of each is known at run time only.
@@ -43,6 +44,10 @@ KNOWN = "known"
 EXCLUDED: list[CheckFunction] = [positive_data_acceptance, negative_data_rejection]
 
 
+#: Bodies of this kind are drawn as any bytes.
+schemathesis.serializer.alias("application/msgpack", "application/octet-stream")
+
+
 @pytest.fixture(scope="module")
 def control(tmp_path_factory: pytest.TempPathFactory) -> FakeControl:
     control = FakeControl(tmp_path_factory.mktemp("logs"))
@@ -54,7 +59,7 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> FakeControl:
 
 @pytest.fixture(scope="module")
 def app(control: FakeControl) -> Starlette:
-    return create_app(control, TOKEN, page=Page(control, port=lambda: 7070))
+    return create_app(control, TOKEN, UserList(control.folder), page=Page(control, port=lambda: 7070))
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -17,9 +18,10 @@ from swell.api.intake_process import IntakeLimits, IntakeProcesses
 from swell.api.role import Role
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.submission import Submission
+from swell.api.user_files import RealPaths, SubmittedFiles
 from swell.api.user_list import TenantLimits, UserList
+from swell.model.code import CodeLimits
 from swell.model.errors import InvalidJob, Unwritable
-from swell.store.code_snapshot import CodeLimits
 from swell.store.code_store import CodeStore
 from swell.store.folder import StateFolder
 
@@ -43,7 +45,7 @@ def test_code_that_cannot_be_kept_is_no_fault_of_the_job_where_the_disk_is_full(
     monkeypatch.setattr(CodeStore, "take", fail)
     intake = SubmissionCheck(StateFolder(tmp_path), CodeLimits())
     with pytest.raises(known_as, match=text):
-        intake.prepare(Submission(global_batch=8, steps=1), spec(), is_owners=True)
+        intake.prepare(Submission(global_batch=8, steps=1), spec(), user="")
 
 
 # ---------------------------------------------------------------- what a hostile folder takes
@@ -74,15 +76,15 @@ def test_what_takes_too_much_is_refused_and_the_next_one_is_looked_at(
     (script := work / "train.py").write_text("import swell")
     attack(work)
     processes = IntakeProcesses(IntakeLimits(**ENOUGH | limits))
-    store = CodeStore(tmp_path / "state", read=processes.read_snapshot)
+    store, read = CodeStore(tmp_path / "state"), partial(processes.read_snapshot, "")
+    files = SubmittedFiles(workdir=str(work), script=str(script), is_live=True, is_read=True)
     with pytest.raises(InvalidJob, match=told):
-        if fault := processes.script_fault(str(script), True):
-            raise InvalidJob(fault)
-        store.take(str(work), str(script))
+        processes.look("", files)
+        store.take(str(work), str(script), read)
     (work / ".swellignore").unlink(missing_ok=True)
     script.write_text("import swell")
-    assert not processes.script_fault(str(script), True)
-    assert store.take(str(work), str(script)).new
+    assert processes.look("", files) == RealPaths(str(work), str(script))
+    assert store.take(str(work), str(script), read).intake.new
     processes.__exit__()
 
 
@@ -102,7 +104,7 @@ class Site:
         self.code, self.users = folder.code, UserList(folder.path)
         self.token = self.users.add("ana", Role.SUBMIT, "vision")
         self.intake = SubmissionCheck(folder, CodeLimits(), [str(self.allowed)])
-        app = create_app(FakeControl(folder.jobs), TOKEN, self.intake, users=self.users)
+        app = create_app(FakeControl(folder.jobs), TOKEN, self.users, self.intake)
         self.server = ApiServer(app, bind())
 
     def submit(self, folder: Path, token: str = "", **fields: object) -> httpx.Response:

@@ -11,7 +11,6 @@ import pytest
 from swell.api.machine_findings import (
     BAD_BYTES,
     WARN_BYTES,
-    GpuDriver,
     TorchBuild,
     container_findings,
     device_findings,
@@ -24,6 +23,7 @@ from swell.api.machine_findings import (
     shared_memory_finding,
     torch_findings,
 )
+from swell.executors.local.gpus import GpuDriver
 from swell.executors.local.machine_offer import MachineOffer
 from swell.model.finding import Finding, Level
 from swell.model.target import ShareKind

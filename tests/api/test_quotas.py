@@ -12,7 +12,7 @@ from swell.api.user_list import TenantLimits, UserList, parse_quotas, refuse_unk
 from swell.live import head_thread
 from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput
-from swell.model.quota import Quota, TenantDevices
+from swell.model.quota import NO_CLAIMS, Claims, Quota, TenantDevices
 from swell.policies.registry import POLICIES, keeps_quotas, why_no_quotas
 
 
@@ -57,34 +57,42 @@ def test_a_policy_that_cannot_keep_quotas_is_refused_with_some_that_can(name: st
 def test_what_a_platform_reads_of_the_list(tmp_path: Path) -> None:
     users = UserList(tmp_path)
     under_fifo, under_flowcon = set_quotas(users, "fifo"), set_quotas(users, "flowcon")
-    assert under_fifo() == under_flowcon() == {}
+    assert under_fifo() == under_flowcon() == NO_CLAIMS
     users.limit("ana", TenantLimits(open_jobs=1))
-    assert under_fifo() == under_flowcon() == {}
+    assert under_fifo() == under_flowcon() == NO_CLAIMS
     users.limit("ana", TenantLimits(share=0.3))
-    assert under_fifo() == {"ana": Quota(share=0.3)}
+    users.limit("ana", TenantLimits(share=0.3, weight=2.0))
+    assert under_fifo() == Claims({"ana": Quota(share=0.3)}, {"ana": 2.0})
     with pytest.raises(UnknownQuotas, match="no quota of a tenant applies: policy flowcon") as raised:
         under_flowcon()
-    assert raised.value.instead == {}
+    assert raised.value.instead == Claims({}, {"ana": 2.0})
     (tmp_path / "users.json").write_text("{")
     with pytest.raises(UnknownQuotas, match=r"stay as they were: .* is damaged"):
         under_fifo()
     with pytest.raises(UnknownQuotas, match=r"no quota of a tenant applies: .* is damaged") as raised:
         under_flowcon()
-    assert raised.value.instead == {}
+    assert raised.value.instead == NO_CLAIMS
 
 
-def test_a_running_job_gives_up_what_a_new_quota_takes(
+def test_a_running_job_gives_back_what_it_was_lent_in_one_resize(
     tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As soon as the list has changed: nothing is asked of the platform."""
+    """As soon as the tenant whose claim it is has a job."""
     monkeypatch.setattr(head_thread, "LOOK_EVERY_S", 0.05)
     with on_stage(tmp_path / "state") as stage:
         users, job = UserList(stage.folder.path), stage.run(script, tenant="ana", steps=100_000)
         until(lambda: stage.client.job(job).workers == 2)
         users.limit("ana", TenantLimits(share=0.5))
-        until(lambda: stage.client.job(job).workers == 1)
-        held = {("ana", "cpu"): TenantDevices(1, 1)}
+        users.limit("ben", TenantLimits(share=0.5, weight=2.0))
+        until(lambda: ("ana", "cpu") in stage.platform.tenant_devices())
+        assert stage.client.job(job).workers == 2, "what is idle is lent"
+        before = stage.client.job(job).resizes
+        other = stage.run(script, tenant="ben", steps=100_000)
+        until(lambda: stage.client.job(other).workers == 1)
+        assert stage.client.job(job).workers == 1 and stage.client.job(job).resizes == before + 1
+        held = {("ana", "cpu"): TenantDevices(1, 1), ("ben", "cpu"): TenantDevices(1, 1)}
         assert stage.platform.measures().tenants == stage.platform.tenant_devices() == held
+        users.limit("ben", TenantLimits())
         users.limit("ana", TenantLimits())
         until(lambda: not stage.platform.measures().tenants)
         assert stage.platform.tenant_devices() == {}

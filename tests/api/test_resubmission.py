@@ -7,20 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from tests.api.stage import Stage, on_stage
 from tests.live.test_platform import until
 
 from swell.api import client as client_module
-from swell.api.client import (
-    ApiError,
-    Client,
-    Headers,
-    HttpAnswer,
-    InvalidJob,
-    NoPlatform,
-    Transport,
-)
+from swell.api.client import ApiError, Client, InvalidJob, NoPlatform
+from swell.api.transport import Headers, HttpAnswer, Transport
 from swell.model.event import Outcome
 from swell.model.job import Phase
 
@@ -135,7 +129,7 @@ def test_a_retry_is_the_same_job_again(alone: Stage, script: Path) -> None:
     old = end(alone, script, name="a", seed=7, args=["--lr", "0.1"], tenant="vision")
     new = alone.client.retry(old)
     before, after = alone.platform.submission(old), alone.platform.submission(new)
-    assert new != old and after.spec == before.spec
+    assert new != old and after.spec == msgspec.structs.replace(before.spec, run_id=old)
     assert (after.origin.continues, after.origin.retries) == ("", old)
 
 
@@ -160,6 +154,9 @@ def test_a_job_goes_on_from_its_last_sound_checkpoint(alone: Stage, script: Path
     assert alone.client.job(new).continues == old
     assert [file.read_bytes() for file in (alone.folder.jobs / new / "checkpoints").iterdir()] == [b"state"]
     assert alone.platform.submission(new).origin.steps == 60
+    alone.client.cancel(new)
+    until(lambda: alone.client.job(new).phase.is_end)
+    assert alone.platform.submission(alone.client.retry(new)).spec.run_id == old
 
 
 def test_a_deadline_that_has_passed_must_be_given_again(

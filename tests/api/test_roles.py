@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import stat
 import threading
@@ -21,9 +22,12 @@ from tests.store.views import job_view
 from swell.api.page.page import Page
 from swell.api.role import Role
 from swell.api.server import ApiServer, bind, create_app
-from swell.api.user_list import ACCESS_FILE, AccessEntry, AccessLog, TenantLimits, UserList
+from swell.api.user_list import ACCESS_FILE, AccessEntry, TenantLimits, UserList
 from swell.api.verbs import VERBS
-from swell.model.job import Phase
+from swell.executors.local.terminal import ADDRESS_FILE
+from swell.model.booking import Booking
+from swell.model.event import JobSubmitted
+from swell.model.job import FixedTerms, JobSpec, Phase
 
 OWN, OTHER = "own-1", "other-1"
 TOKEN = "t" * 40
@@ -80,10 +84,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
     folder.mkdir()
     for job_id, tenant in ((OWN, "vision"), (OTHER, "speech")):
         control.put(job_view(id=job_id, tenant=tenant))
+        user = "submit" if job_id == OWN else "sam"
+        control.booked[job_id] = Booking(id=job_id, num_devices=1, times_s=((4e9, 4.1e9),), user=user)
     site = Site(folder, control, UserList(folder), Page(control))
     for role in Role:
         site.tokens[role] = site.users.add(role.word, role, "vision" if role is Role.SUBMIT else "")
-    server = ApiServer(create_app(control, TOKEN, page=site.page, users=site.users), bind())
+    server = ApiServer(create_app(control, TOKEN, site.users, page=site.page), bind())
     server.start()
     site.base_url = f"http://127.0.0.1:{server.port}"
     yield site
@@ -96,13 +102,16 @@ def job(script: Path, **fields: Any) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- each route for each caller
 FILES = ("/page/jobs/{job_id}/code", "/page/jobs/{job_id}/checkpoint")
+RELAY = "/v1/jobs/{job_id}/terminal"
 
 
 def routes() -> list[tuple[str, str, Role | None]]:
     """Method, path and least role of all that the application answers; None: anybody may ask for it."""
     least: dict[tuple[str, str], Role | None] = {(verb.method, verb.path): verb.role for verb in VERBS}
-    least |= dict.fromkeys((("GET", path) for path in FILES), Role.SUBMIT) | {("GET", "/enter"): None}
-    found = create_app(FakeControl(Path()), TOKEN).routes
+    least |= dict.fromkeys((("GET", path) for path in (*FILES, RELAY)), Role.SUBMIT) | {
+        ("GET", "/enter"): None
+    }
+    found = create_app(FakeControl(Path()), TOKEN, UserList(Path())).routes
     ways = [(method, one.path) for one in found if isinstance(one, Route) for method in one.methods or ()]
     static = [("GET", f"{one.path}/base.css", None) for one in found if isinstance(one, Mount)]
     return static + [(*way, least.get(way, Role.VIEW)) for way in sorted(ways) if way[0] != "HEAD"]
@@ -121,7 +130,9 @@ def test_each_route_refuses_each_caller_below_its_least_role_and_changes_nothing
 
     def ask(role: Role | None, job_id: str, is_page: bool) -> httpx.Response:
         with site.caller(role, is_page=is_page) as client:
-            return client.request(method, path.format(job_id=job_id, name="node9"), json=BODIES.get(name))
+            return client.request(
+                method, path.format(job_id=job_id, name="node9", booking_id=job_id), json=BODIES.get(name)
+            )
 
     probes = [(None, OWN, False), *product(Role, (OWN, OTHER), (False, True))]
     for probe in probes:
@@ -129,7 +140,8 @@ def test_each_route_refuses_each_caller_below_its_least_role_and_changes_nothing
             answer = ask(*probe)
             assert answer.status_code == (401 if probe[0] is None else 403), (probe, answer.text)
             if probe[0] and least and path not in FILES and not (probe[2] and name == "page"):
-                why = f"needs role {least.word}" if probe[0] < least else "'speech'"
+                strange = "is not of user" if "booking" in path else "'speech'"
+                why = f"needs role {least.word}" if probe[0] < least else strange
                 assert why in answer.json()["error"]
     assert site.control.jobs() == before and not site.control.stopped.is_set() and not site.control.removed
     for probe in probes:
@@ -139,9 +151,36 @@ def test_each_route_refuses_each_caller_below_its_least_role_and_changes_nothing
         assert ask(Role.SUBMIT, "absent", False).status_code == 404
 
 
+def test_a_terminal_is_its_users_and_operators(site: Site) -> None:
+    control, terms = site.control, FixedTerms(time_s=60.0, is_session=True)
+    tokens = {name: site.users.add(name, Role.SUBMIT, "vision") for name in ("ann", "bob")}
+    tokens |= {"operator": site.tokens[Role.OPERATE], "owner": TOKEN}
+    control.put(job_view(id="dev-1", tenant="vision", user="ann", phase=Phase.RUNNING, fixed=terms))
+    spec = JobSpec(name="dev", entry="/x", workdir="/", global_batch=1, fixed=terms)
+    sent = JobSubmitted(at_s=0.0, job_id="dev-1", spec=spec)
+    control.submission = lambda job_id: sent  # type: ignore[method-assign]
+
+    def ask(name: str, job_id: str = "dev-1") -> httpx.Response:
+        with site.client(tokens[name]) as client:
+            return client.post(f"/v1/jobs/{job_id}/terminal")
+
+    assert ask("ann").status_code == 409  # it has not said where it listens
+    folder = control.log_dir("dev-1")
+    folder.mkdir(parents=True)
+    address = {"host": "127.0.0.1", "port": 4242, "token": "of the terminal"}
+    (folder / ADDRESS_FILE).write_text(json.dumps(address))
+    assert {name: ask(name).status_code for name in tokens} == {
+        "ann": 200, "bob": 403, "operator": 200, "owner": 200,
+    }  # fmt: skip
+    assert ask("ann").json() == address and "of the terminal" not in ask("bob").text
+    assert "is no session" in ask("ann", OWN).text
+    control.put(msgspec.structs.replace(control.job("dev-1"), phase=Phase.SUCCEEDED))
+    assert ask("ann").status_code == 409 and "has ended" in ask("ann").text
+
+
 def test_reading_needs_no_more_than_view_and_changing_more(site: Site) -> None:
     for verb in VERBS:
-        is_read = verb.method == "GET" and verb.name != "head_state"
+        is_read = verb.method == "GET" and verb.name not in ("head_state", "job_files", "job_file")
         assert (verb.role is Role.VIEW) == (is_read or verb.name == "page"), verb.name
 
 
@@ -159,6 +198,56 @@ def test_a_job_is_of_the_tenant_of_its_user(site: Site, script: Path) -> None:
         assert "'speech'" in refused.json()["error"]
     with site.client(site.tokens[Role.OPERATE]) as client:
         assert client.post("/v1/jobs", json=job(script, tenant="speech")).status_code == 201
+
+
+def test_who_may_book_for_whom(site: Site) -> None:
+    when = {"times_s": [[4e9, 4.1e9]]}
+
+    def book(role: Role, **said: Any) -> httpx.Response:
+        with site.client(site.tokens[role]) as client:
+            return client.post("/v1/bookings", json=when | said)
+
+    mine = book(Role.SUBMIT, devices=2)
+    assert mine.status_code == 201
+    assert (mine.json()["user"], mine.json()["booked_by"]) == ("submit", "submit")
+    for said in ({"devices": 2, "user": "view"}, {"devices": 2, "user": "owner"}, {"node": "node0"}):
+        refused = book(Role.SUBMIT, **said)
+        assert refused.status_code == 403 and "themselves only" in refused.json()["error"]
+        assert book(Role.OPERATE, **said).status_code == 201
+    found = [site.control.booked[name] for name in site.control.booked][-3:]
+    assert [(one.user, one.node, one.num_devices) for one in found] == [
+        ("view", "", 2),
+        ("", "", 2),
+        ("operate", "node0", 0),
+    ]
+    assert {one.booked_by for one in found} == {"operate"}
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "text"),
+    [
+        ({"devices": 2, "user": "nobody"}, 422, "user: 'nobody' is no user"),
+        ({}, 422, "devices: give a number of devices, or the node"),
+        ({"devices": 2, "node": "node0"}, 422, "devices: give a number of devices, or the node"),
+        ({"devices": 0}, 422, "devices: 0 is not between 1 and 100,000"),
+        ({"devices": 2, "times_s": []}, 422, "times_s: 0 times are given; give 1 to 60"),
+        ({"devices": 2, "times_s": [[4e9, 4e9]]}, 422, "times_s: each time must end after its begin"),
+        (
+            {"devices": 2, "times_s": [[1.0, 2.0]]},
+            422,
+            "times_s: each time must end after its begin, after now",
+        ),
+        ({"devices": 2, "times_s": [[4e9, 5e9], [4.5e9, 4.6e9]]}, 422, "before the next one begins"),
+        ({"devices": 9}, 409, "the promise of job vae-0001 needs 8 of them"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_booked(site: Site, said: dict[str, Any], status: int, text: str) -> None:
+    before = dict(site.control.booked)
+    with site.client(site.tokens[Role.OPERATE]) as client:
+        refused = client.post("/v1/bookings", json={"times_s": [[4e9, 4.1e9]]} | said)
+    assert refused.status_code == status and text in refused.json()["error"]
+    assert site.control.booked == before
 
 
 def test_a_removed_user_is_refused_with_the_next_request(site: Site) -> None:
@@ -231,15 +320,15 @@ def entry(number: int, about: str = "") -> AccessEntry:
 
 
 def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
-    AccessLog(tmp_path).append(entry(1))
+    UserList(tmp_path).log_access(entry(1))
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
 def test_no_line_is_lost_where_many_write_at_once(tmp_path: Path) -> None:
     def write(first: int) -> None:
-        log = AccessLog(tmp_path)
+        log = UserList(tmp_path)
         for number in range(first, first + 50):
-            log.append(entry(number))
+            log.log_access(entry(number))
 
     threads = [threading.Thread(target=write, args=(50 * number,)) for number in range(6)]
     for thread in threads:

@@ -14,6 +14,7 @@ from tests.store.views import job_view
 
 from swell.api import logs
 from swell.api.server import MAX_BODY_BYTES, ApiServer, PortHeld, bind, create_app
+from swell.api.user_list import UserList
 from swell.model.errors import Unavailable
 from swell.model.job import JobClass
 from swell.store.folder import StateFolder
@@ -174,7 +175,7 @@ def test_a_failure_inside_is_an_answer_too(tmp_path: Path) -> None:
             raise RuntimeError("no nodes")
 
     token = "t" * 40
-    server = ApiServer(create_app(Broken(tmp_path), token), bind())
+    server = ApiServer(create_app(Broken(tmp_path), token, UserList(tmp_path)), bind())
     server.start()
     answer = httpx.get(
         f"http://127.0.0.1:{server.port}/v1/cluster",

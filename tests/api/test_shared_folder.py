@@ -38,7 +38,7 @@ class SharedSite:
         listener = opened.enter_context(shared_socket(str(self.shared)))
         self.control = FakeControl(root / "logs")
         self.page = Page(self.control, port=lambda: 1)
-        app = create_app(self.control, self.state.ensure_token(), page=self.page, users=self.users)
+        app = create_app(self.control, self.state.ensure_token(), self.users, page=self.page)
         server = ApiServer(app, listen(self.state.socket), listener)
         server.start()
         opened.callback(server.stop)

@@ -357,7 +357,11 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
         "contradicts until, which is accuracy>=0.9",
     ),
     ({"checkpoint_interval": "often"}, "checkpoint_interval", "not a duration"),
-    ({"checkpoint_interval": 0.5}, "checkpoint_interval", "not between 1s and 1d; write a time such as 10m"),
+    (
+        {"checkpoint_interval": 0.5},
+        "checkpoint_interval",
+        "not between 1s and 1d; write a duration such as 10m",
+    ),
     ({"memory": "much"}, "memory", "write 500MB or 4GiB"),
     ({"memory": 4}, "memory", "not between 16 MiB and 1024 TiB"),
     ({"log_limit": "1kB"}, "log_limit", "not between 1 MiB and 1 TiB"),

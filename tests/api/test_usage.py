@@ -46,7 +46,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     site, listener = Site(folder), bind()
-    server = ApiServer(create_app(site.control, TOKEN, users=site.users), listener)
+    server = ApiServer(create_app(site.control, TOKEN, site.users), listener)
     site.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     site.put("a", 1.0, user="ada", tenant="nlp", job_class=JobClass.STRICT, kind="a100")
     site.put("b", 2.0, user="bob", tenant="nlp", job_class=JobClass.SOFT, kind="cpu")

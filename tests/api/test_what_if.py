@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.api.stage import Stage, journal_bytes, on_stage
@@ -160,3 +161,40 @@ def test_jobs_leave_a_node_that_would_be_drained(stage: Stage, script: Path) -> 
     assert len(ends_now) == len(ends_then) == 3 and max(ends_then) > max(ends_now) + 5.0
     with pytest.raises(InvalidInput, match="there is no node 'moon'; choose from node0, far"):
         what_if(stage.folder.path, WhatIfQuery(drain=("moon",)))
+
+
+def test_fixed_jobs_end_as_others_of_their_name_did_or_at_their_limit(stage: Stage, tmp_path: Path) -> None:
+    """A node of two devices: one command runs, one waits for both devices, one is asked about."""
+    command: dict[str, Any] = {"command": ["sleep", "9"], "workdir": tmp_path}
+    running = stage.client.submit(**command, time="20000d", name="a")  # the hands began when the machine did
+    until(lambda: stage.client.job(running).phase is Phase.RUNNING)
+    waiting = stage.client.submit(**command, time="5m", devices=2, name="b")
+    file = tmp_path / "job.yaml"
+    file.write_text("command: sleep 9\ntime: 1m\nname: c\npriority: 1\n")
+    found = what_if(stage.folder.path, WhatIfQuery(add_nodes=1, submit=file))
+    first, second, new = found.jobs
+    assert [job.id for job in found.jobs] == [running, waiting, "c-new"] and not found.left_out
+    assert first.now and second.now and first.now.finish_s and second.now.finish_s
+    began_s = stage.client.job(running).started_s or 0.0
+    assert first.now.finish_s - began_s == pytest.approx(20000 * 86400, rel=0.01)
+    assert second.now.finish_s - first.now.finish_s == pytest.approx(300, rel=0.1)
+    assert second.then.finish_s and new.then.finish_s
+    assert second.then.finish_s - found.at_s == pytest.approx(300, rel=0.1), "the node that is added has two"
+    assert new.then.finish_s - found.at_s == pytest.approx(60, rel=0.4)
+    assert {one.then.phase for one in found.jobs} == {Phase.SUCCEEDED}
+    file.write_text("command: sleep 9\ntime: 1m\ndevices: 3\n")
+    with pytest.raises(InvalidJob, match="3 devices, and the platform has 2"):
+        what_if(stage.folder.path, WhatIfQuery(submit=file))
+
+
+def test_a_booking_counts_in_what_is_foretold(stage: Stage, script: Path, tmp_path: Path) -> None:
+    """A command that both devices are needed for, for longer than until the booking begins."""
+    begin_s = stage.client.cluster().now_s + 3600
+    stage.client.book([(begin_s, begin_s + 3600)], devices=2)
+    file = tmp_path / "job.yaml"
+    file.write_text("command: sleep 9\ntime: 2h\ndevices: 2\n")
+    (long,) = what_if(stage.folder.path, WhatIfQuery(submit=file)).jobs
+    assert long.then.finish_s and long.then.finish_s - begin_s == pytest.approx(3 * 3600, rel=0.02)
+    file.write_text("command: sleep 9\ntime: 30m\ndevices: 2\n")
+    (short,) = what_if(stage.folder.path, WhatIfQuery(submit=file)).jobs
+    assert short.then.finish_s and short.then.finish_s < begin_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ from tests.platform.program import Program, job_id, submission
 from swell.model.job import Phase
 from swell.model.view import JobView
 
-SCRIPT = Path(__file__).with_name("tally.py")
+SCRIPT, COMMAND = Path(__file__).with_name("tally.py"), Path(__file__).with_name("command.py")
 BATCH, NUM_SAMPLES = 64, 512
 #: Deadlines far enough away that no fault can break one, near enough that plans are made for them.
 DEADLINE = "now+6h"
@@ -26,6 +27,7 @@ class Job:
     epochs: int
     fails: bool = False  #: its script raises, by its own fault
     is_cancelled: bool = False
+    is_fixed: bool = False  #: a command; one that does not end before its limit if it fails
 
 
 class Jobs:
@@ -56,6 +58,12 @@ class Jobs:
         script = folder / "tally.py"
         shutil.copy(SCRIPT, script)
         job = Job("", folder, chance.randint(*self._epochs), fails=chance.random() < 0.1)
+        if not is_new and chance.random() < 0.2:
+            job.is_fixed = True
+            terms = ("--devices", chance.choice((1, 2)), "--time", "4s" if job.fails else "1h")
+            command = (sys.executable, COMMAND, "600" if job.fails else chance.uniform(1.0, 5.0))
+            words = ["submit", "--no-wait", "--workdir", folder, "--grace", "1s", "--retries", 1000]
+            return job, [*words, *terms, "--", *command]
         ways = {"raises": job.fails, "strays": chance.random() < 0.3, "varies": chance.random() < 0.3}
         for name, is_so in ways.items():
             if is_so:
@@ -87,6 +95,10 @@ class Jobs:
         """It ended as it should, and saw each sample once an epoch."""
         job = self.every[view.id]
         if job.is_cancelled and view.phase is Phase.CANCELLED:
+            return
+        if job.is_fixed:
+            assert view.phase is (Phase.TIMED_OUT if job.fails else Phase.SUCCEEDED), view
+            assert (job.folder / "done").exists() != job.fails and not (job.folder / "twice").exists()
             return
         if job.fails:
             assert view.phase is Phase.FAILED, view

@@ -1,8 +1,9 @@
 """The standing test: random faults of all kinds, one after the other, on several jobs at a time.
 
-At the end every job has succeeded, or failed by its own fault, each sample was seen exactly once an epoch,
-the journal leads to the same commands again, and nothing is left behind. `make test-chaos` strikes 300 times;
-CHAOS_SEED chooses another life, CHAOS_FAULTS another number of faults, CHAOS_KINDS only some kinds, by name.
+At the end every job has succeeded, or failed by its own fault, each sample was seen exactly once an epoch, no
+command has run twice at a time, the journal leads to the same commands again, and nothing is left behind.
+`make test-chaos` strikes 300 times; CHAOS_SEED chooses another life, CHAOS_FAULTS another number of faults,
+CHAOS_KINDS only some kinds, by name.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -12,14 +12,14 @@ from tests.store.views import job_view
 
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError
-from swell.executors.local.limits.detection import check_sharing
+from swell.executors.local.limits.control_groups import check_sharing
 from swell.live.board import ViewBoard
+from swell.live.news import NO_ADDRESSES, Addresses
 from swell.live.platform import JobSource
 from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView
-from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.policies.registry import POLICIES, UnknownPolicy
 from swell.store.folder import StateFolder
@@ -50,7 +50,7 @@ def new_core(policy: str) -> None:
 def open_platform(
     folder: StateFolder,
     options: PlatformOptions,
-    webhooks: Sequence[Webhook] = (),
+    addresses: Addresses = NO_ADDRESSES,
     read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
 ) -> Iterator[FakePlatform]:
     check_sharing(options.sharing)

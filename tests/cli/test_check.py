@@ -6,22 +6,18 @@ import json
 import os
 import re
 import socket
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
-from types import SimpleNamespace
-from typing import Any, BinaryIO
 
 import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run, run_swell
+from tests.executors.forked_zygotes import fork_zygotes
 from tests.store.views import job_view
-from tests.train.fake_agent import fork_script
 
 from swell.cli import main
-from swell.executors.local import script_check
 from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.script_facts import ScriptFinding
@@ -35,34 +31,10 @@ DROPOUT = ScriptFinding(name="random-draws", text="dropout is drawn by worker", 
 UNTRIED = ScriptFinding(name="not-resumed", text="going on was not tried", holds=False)
 
 
-class ForkedScript:
-    """What `check_script` asks of the process of a script, of one that is forked where torch is imported."""
-
-    def __init__(
-        self, command: Sequence[str], cwd: str, env: dict[str, str], stdout: BinaryIO, **_: object
-    ) -> None:
-        entry, *args = command[4:]  # after the interpreter, its program, and the folder of the mirror
-        self._process = fork_script(entry, args, Path(stdout.name), env, cwd)
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def poll(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self) -> None:
-        self._process.join()
-
-    def kill(self) -> None:
-        self._process.kill()
-
-
 @pytest.fixture
 def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`swell check` in this process. That of the script is forked: an import of torch takes seconds."""
-    stand_in: Any = SimpleNamespace(**vars(subprocess) | {"Popen": ForkedScript})
-    monkeypatch.setattr(script_check, "subprocess", stand_in)
+    """`swell check` in this process. Its zygote is forked: an import of torch takes seconds."""
+    fork_zygotes(monkeypatch)
 
     def run(*words: object) -> CompletedProcess[str]:
         status = main.run(["check", "--devices", "cpu", *map(str, words)])
@@ -137,7 +109,7 @@ def test_what_breaks_the_rules_of_the_loop_is_told_first(check: Run, name: str) 
 
 
 @pytest.mark.slow
-def test_what_a_trial_run_refuses_after_an_epoch_is_refused(tmp_path: Path) -> None:
+def test_what_a_trial_run_refuses_after_an_epoch_is_refused() -> None:
     done = run_swell("check", "--devices", "cpu", REFUSED / "growing_dataset.py")
     assert (done.returncode, done.stdout) == (1, "")
     assert "growing_dataset.py is to be changed: the loader's dataset has 36 samples now" in done.stderr

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.cli.conftest import Run
-from tests.cli.test_program import fails
 from tests.store.views import BATCHES, job_view
 
 from swell.cli import main
-from swell.executors.local.devices import LocalNode
 from swell.executors.node.state import HOST_FILE
-from swell.measure import measurement as measuring
-from swell.measure.measurement import DeviceMeasure
 from swell.model.job import Phase
 from swell.scheduler import new_core
 from swell.store.folder import StateFolder
@@ -126,48 +120,3 @@ def test_an_ended_job_without_a_folder_is_told_and_taken_off_the_list(
     assert "gone-1" in capsys.readouterr().out
     assert main.run(["doctor"]) == 0
     assert "gone-1" not in capsys.readouterr().out
-
-
-pytest.importorskip("torch")
-
-
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[LocalNode]:
-    """What was measured in place of a minute of real workers: the node of each measurement."""
-    nodes = list[LocalNode]()
-
-    def measure(node: LocalNode, folder: Path, tell: Callable[[str], None]) -> list[DeviceMeasure]:
-        assert folder.is_dir()
-        nodes.append(node)
-        tell("nothing")
-        return [DeviceMeasure("step of 1 worker", 0.06, 0.05), DeviceMeasure("a kill", 0.002)]
-
-    monkeypatch.setattr(measuring, "measure", measure)
-    return nodes
-
-
-def test_a_measurement_is_a_table(here: Run, measured: list[LocalNode]) -> None:
-    done = here("doctor", "--measure", "--devices", "paced:4@200")
-    assert done.returncode == 0, done
-    assert len(measured[0].node.devices) == 4
-    lines = [line.split() for line in done.stdout.splitlines()]
-    assert lines[0] == ["WHAT", "MEASURED", "EXPECTED"]
-    assert lines[1][-4:] == ["0.060", "s", "0.050", "s"]
-    assert lines[2] == ["a", "kill", "2.000", "ms", "-"]
-
-
-@pytest.mark.parametrize(
-    ("words", "part"),
-    [
-        (("--measure", "--devices", "gpu"), "--devices: "),
-        (("--measure", "--devices", "none"), "that is no device; name devices"),
-    ],
-)
-def test_what_cannot_be_measured_is_one_line(
-    here: Run,
-    measured: list[LocalNode],
-    words: tuple[str, ...],
-    part: str,
-) -> None:
-    fails(here("doctor", *words), 2, part)
-    assert measured == []

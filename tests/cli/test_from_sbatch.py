@@ -82,11 +82,22 @@ def test_a_dry_run_prints_a_job_file_and_submits_nothing(
     assert here("submit", sbatch.with_name("job.yaml"), "--no-wait").returncode == 0
 
 
+def test_a_script_for_a_launcher_is_submitted_as_a_fixed_job(
+    here: Run, control: FakeControl, sbatch: Path
+) -> None:
+    sbatch.write_text("#SBATCH -G 4 --export=A=1\nmodule load cuda\ndeepspeed train.py\n")
+    words = ("--time", "2h", "--env", "B=2", "--no-wait", "--", "x")
+    assert here("submit", "--from-sbatch", sbatch, *words).returncode == 0
+    spec = newest(control)
+    assert (spec.elasticity, spec.devices_per_worker, spec.args[-1]) == (Elasticity.FIXED, 4, "x")
+    assert {"A": "1", "B": "2"}.items() <= dict(spec.env).items()
+
+
 @pytest.mark.parametrize(
     ("words", "text", "parts"),
     [
-        ((), "module load cuda", ("train.sbatch, line 1: `module`: Swell loads no modules", "`swell up`")),
-        ((), "# nothing", ("train.sbatch, line 1: no line runs a Python file",)),
+        ((), "module load cuda", ("time: missing; give the longest that the command may run",)),
+        ((), "# nothing", ("train.sbatch, line 1: no line runs a program",)),
         (("--dry-run",), "srun python missing.py", ("missing.py", "script: ")),
         (("--dry-run", "--deadline", "now+1h"), "srun python train.py", ("needs its steps, or an estimate",)),
         ((), None, ("train.sbatch cannot be read (No such file or directory); correct the path",)),

@@ -110,7 +110,7 @@ def test_curves_are_drawn_one_for_each_metric(job: str, capsys: pytest.CaptureFi
     ("options", "error"),
     [
         (["--name", "foo"], "has no metric 'foo'; it has <b>$x_1$</b>, loss"),
-        (["--json", "--csv"], "choose one of --json and --csv"),
+        (["--json", "--csv"], "choose one of --json, --csv and --tensorboard"),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -126,3 +126,12 @@ def test_a_job_without_values_says_how_they_come(
     control.curves.clear()
     assert run(["metrics", job]) == 0
     assert "run.report(NAME=...)" in capsys.readouterr().out
+
+
+def test_tensorboard_has_each_point_once_however_often_it_is_written(job: str, tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    for _ in range(2):
+        assert run(["metrics", job, "--tensorboard", str(tmp_path / "board")]) == 0
+    (folder,) = (tmp_path / "board").iterdir()
+    found = events.EventAccumulator(str(folder)).Reload().Scalars("<b>$x_1$</b>")
+    assert [one.value for one in found if one.value == one.value] == [2.0, 1.0, 0.5] and len(found) == 4

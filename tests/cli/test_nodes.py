@@ -58,6 +58,21 @@ def test_it_says_which_nodes_are_to_be_left_until_when_and_which_were_lost(
     assert found["lost_nodes"][0]["name"] == "gone" and found["hosts_may_join"]
 
 
+def test_the_result_of_a_test_is_told_and_its_exit_status_says_whether_the_node_passed(
+    here: Run, far: FakeControl
+) -> None:
+    refused = here("nodes", "test", "far")
+    assert refused.returncode == 1 and "jobs may be placed on it" in refused.stderr
+    here("nodes", "drain", "far")
+    passed = here("nodes", "test", "far")
+    assert re.search(r"far/0 +2e\+03 GFLOP/s +- +- +passed", passed.stdout) and passed.returncode == 0
+    assert "node far gets no more work (drained)" in passed.stdout
+    far.fault = "memory has not kept what was written"
+    failed = here("nodes", "test", "far")
+    assert failed.returncode == 1 and f"  {far.fault}\n" in failed.stdout
+    assert json.loads(here("nodes", "test", "far", "--json").stdout)["tests"][0]["fault"] == far.fault
+
+
 def test_a_node_is_drained_and_that_is_undone(here: Run, far: FakeControl) -> None:
     done = here("nodes", "drain", "far")
     assert done.stdout == "node far gets no more work; to be moved: vae-0001\n"

@@ -17,8 +17,9 @@ from tests.store.views import job_view
 
 from swell import __version__
 from swell.cli import output
+from swell.cli.jobs import row
 from swell.model.errors import Unwritable
-from swell.model.job import EndCondition, JobClass, Phase
+from swell.model.job import EndCondition, FixedTerms, JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
@@ -70,6 +71,7 @@ def test_help_lists_the_options_of_each_day_and_help_all_the_others(swell: Run) 
         daily, every = (options_in(swell(command, flag).stdout) for flag in ("--help", "--help-all"))
         assert "--help-all" in daily and len(daily) <= most
         assert rare not in daily and {rare, *daily} <= {*every}
+    assert all("--notify" in options_in(swell(command, "--help").stdout) for command in ("submit", "run"))
     assert "--partition" in options_in(swell("up", "--engine", "slurm", "--help").stdout)
     assert "--partition" not in options_in(swell("up", "--help").stdout)
 
@@ -185,6 +187,9 @@ def test_where_policies_promise_nothing_none_is_claimed(
     done = submit(here, script, "--deadline", "now+3m")
     assert done.returncode == 0
     assert ": accepted without a promise: policy fifo makes none, expected to finish at" in done.stdout
+    accepted = msgspec.structs.replace(accepted, booking="b-1")
+    done = submit(here, script, "--deadline", "now+3m")
+    assert ": accepted without a promise: jobs of a booking get none, expected" in done.stdout
 
 
 def test_arguments_reach_the_script_as_they_are(swell: Run, control: FakeControl, script: Path) -> None:
@@ -200,6 +205,9 @@ def test_a_script_may_stand_where_a_job_file_does(here: Run, control: FakeContro
     (view,) = json.loads(here("submit", script, *words).stdout)
     spec = control.specs[view["id"]]
     assert (spec.entry, spec.args) == (str(script), ("--lr", "0.1"))
+    script.chmod(0o755)
+    (view,) = json.loads(here("submit", "--time", "20s", "--no-wait", "--json", "--", script, "-v").stdout)
+    assert control.specs[view["id"]].args == (str(script), "-v"), "with a time it is a command"
 
 
 def test_a_strict_job_is_waited_for_unless_told_not_to(
@@ -657,3 +665,10 @@ def test_without_a_platform_the_remedy_is_named(here: Run, tmp_path: Path, words
     expected = f"no platform is running for state folder {state}: start one with `swell up`"
     fails(here(*words, "--state", state), 5, expected)
     assert not state.exists()
+
+
+def test_sessions_are_marked_in_the_list_of_jobs() -> None:
+    terms = FixedTerms(time_s=60.0, is_session=True)
+    marked = row(job_view(fixed=terms, job_class=JobClass.BEST_EFFORT), 0.0)
+    assert marked["CLASS"] == "best_effort, session"
+    assert row(job_view(job_class=JobClass.BEST_EFFORT), 0.0)["CLASS"] == "best_effort"

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from swell.api.job_file import load
-from swell.api.submission import Submission, declared
+from swell.api.submission import OF_SESSION, Submission, declared
 from swell.cli.commands import load as load_command
 from swell.cli.commands import load_all
-from swell.settings import Settings
+from swell.settings import RULES
 
 DOCS = Path(__file__).parents[2] / "docs"
 spec = importlib.util.spec_from_file_location("make_reference", DOCS / "make_reference.py")
@@ -30,7 +30,7 @@ def test_every_command_field_and_setting_is_there() -> None:
     for field in msgspec.structs.fields(Submission):
         assert f"\n| `{field.encode_name}` | " in fields
     settings, _, parameters = make_reference.settings_page().partition("## Parameters")
-    for name in set(Settings.__struct_fields__) - {"parameters"}:
+    for name in RULES:
         assert f"\n| `{name}` | " in settings
     assert "| `tiresias.promote_knob` |" in parameters
 
@@ -44,11 +44,16 @@ def test_the_example_is_a_job(tmp_path: Path) -> None:
 
 
 def test_each_field_of_a_job_is_an_option_that_says_what_the_reference_says() -> None:
-    options = {option.name: option for option in load_command("submit").params}
+    commands = {False: "submit", True: "run"}
+    options = {
+        is_session: {option.name: option for option in load_command(command).params}
+        for is_session, command in commands.items()
+    }
     for name, field in declared().items():
-        if name == "args":  # a list: not on the command line
+        if name in ("args", "command", "session"):  # words, which stand behind the options; a command
             continue
-        assert options[name].opts == [f"--{field.word.replace('_', '-')}"]
-        said = re.sub(r"--([a-z-]+)", lambda word: word[1].replace("-", "_"), options[name].help)
+        option = options[name in OF_SESSION][name]
+        assert option.opts == [f"--{field.word.replace('_', '-')}"]
+        said = re.sub(r"--([a-z-]+)", lambda word: word[1].replace("-", "_"), option.help)
         said = said.removesuffix(" May be repeated.")
-        assert (field.meta.description or "").replace("`", "").startswith(said.replace("`", "")), name
+        assert field.option.description.replace("`", "").startswith(said.replace("`", "")), name

@@ -177,7 +177,6 @@ def test_a_job_that_is_too_large_for_the_cluster_is_refused_and_counted(swell: R
         (("log.csv", "--cluster", "any=2x8"), "names a kind 'any'; a kind has"),
         (("log.csv", "--cluster", "=2x8"), "names a kind ''; a kind has"),
         (("log.csv", "--cluster", "a=99999x8,b=1x8"), "at most 100,000 can be simulated"),
-        (("log.csv", "--cluster", "a=1x8", "--bound"), "--bound is for clusters of one kind"),
         (("log.csv", "--cluster", "1x8", "--policy", "best"), "there is no policy 'best'; choose one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "much"), "'much' is no resize cost; give one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "1e9"), "or a number of seconds from 0 to 86400"),
@@ -306,7 +305,6 @@ def test_jobs_run_on_nodes_that_a_log_says_are_idle(swell: Run) -> None:
         (("--pool", "pool.csv", "--pool-window", "100:200"), "has no idle node between 100 s and 200 s"),
         (("--pool", "pool.csv", "--pool-nodes", "names.txt"), "has none of the nodes of names.txt"),
         (("--pool", "pool.csv", "--cluster", "1x8"), "node 'n0' has the name of a node of --cluster"),
-        (("--pool", "pool.csv", "--bound"), "--bound is for clusters whose devices stay"),
         (("--pool", "pool.csv", "--cluster", "a=1x8"), "--pool lends nodes of one kind, and --cluster names"),
     ],
 )
@@ -343,10 +341,10 @@ def test_a_parameter_of_a_policy_that_does_not_decide_is_told(swell: Run) -> Non
 
 
 def test_a_scenario_file_says_what_the_command_line_leaves_out(swell: Run) -> None:
-    said = {"cluster": "1x8", "profiles": "law", "noise": 0.1, "node-mtbf": "10d", "bound": True}
+    said = {"cluster": "1x8", "profiles": "law", "noise": 0.1, "node-mtbf": "10d", "strict": True}
     said |= {"set": {"min_hold_s": 30}, "tightness": "0.5:1.5"}
     Path("scenario.yaml").write_text(json.dumps(said))
-    words = ("--noise", 0.1, "--node-mtbf", "10d", "--set", "min_hold_s=30", "--bound", "--json", "-")
+    words = ("--noise", 0.1, "--node-mtbf", "10d", "--set", "min_hold_s=30", "--strict", "--json", "-")
     assert (
         swell("log.csv", "--scenario", "scenario.yaml", "--json", "-").stdout
         == swell(*TWO_ON_ONE_NODE, *words).stdout
@@ -369,3 +367,26 @@ def test_a_scenario_file_that_cannot_be_is_refused(text: str, rule: str, swell: 
     Path("scenario.yaml").write_text(text)
     done = swell(*TWO_ON_ONE_NODE, "--scenario", "scenario.yaml")
     assert done.returncode == 2 and rule in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_fixed_jobs_and_bookings_stand_apart(swell: Run) -> None:
+    Path("mixed.csv").write_text(
+        "submit_s,id,num_devices,duration_s,job_kind,time_limit_s\n0,a,8,3600,,\n10,b,4,600,fixed,300\n"
+        "20,c,1,60,session,\n"
+    )
+    Path("booked.csv").write_text("id,begin_s,end_s,num_devices\nlate,100,90000,8\nnow,7200,9000,8\n")
+    done = swell(
+        "mixed.csv", "--cluster", "8", "--deadlines", "none", "--bookings", "booked.csv", "--json", "out.json"
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    place = next(at for at, words in enumerate(lines) if words[:2] == ["POLICY", "KIND"])
+    rows = {words[1]: words[2:7] for words in lines[place:] if words[:1] == ["unified"]}
+    assert rows == {
+        "elastic": ["1", "0", "0", "1", "0"],
+        "fixed": ["1", "0", "0", "0", "1"],
+        "session": ["1", "0", "0", "1", "0"],
+    }
+    assert "unified: booking now is refused" in done.stderr
+    (result,) = json.loads(Path("out.json").read_text())
+    assert (result["metrics"]["timed_out"], result["metrics"]["refused_bookings"]) == (1, 1)

@@ -23,9 +23,9 @@ def _under_a_policy_that_keeps_quotas(folder: StateFolder, control: FakeControl)
 
 def test_quotas_are_changed_one_by_one_and_taken_away(here: Run, folder: StateFolder) -> None:
     first = here("admin", "tenants", "limit", "vision", "--devices", "3")
-    assert first.stdout == ("tenant vision: open jobs: any, devices: 3, share of devices: any\n"), (
-        first.stderr
-    )
+    assert first.stdout == (
+        "tenant vision: open jobs: any, devices: 3, share of devices: any, weight: 1\n"
+    ), first.stderr
     here("admin", "tenants", "limit", "vision", "--open-jobs", "4")
     assert (
         "devices: 3, share of devices: 12.5%"
@@ -45,8 +45,8 @@ def test_a_list_shows_what_tenants_with_quotas_hold(here: Run, control: FakeCont
     control.put(job_view(id="v", tenant="vision", kind="paced@200", devices=("a", "b", "c")))
     try:
         assert [line.split() for line in here("admin", "tenants").stdout.splitlines()[1:]] == [
-            ["vision", "any", "6", "50%", "3", "of", "4"],
-            ["speech", "2", "any", "any", "-"],
+            ["vision", "any", "6", "50%", "1", "3", "of", "4", "-"],
+            ["speech", "2", "any", "any", "1", "-", "-"],
         ]
         assert json.loads(here("admin", "tenants", "--json").stdout) == {
             "vision": {"devices": 6, "share": 0.5, "held": {"paced@200": {"devices": 3, "most": 4}}},

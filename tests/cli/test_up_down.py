@@ -192,7 +192,7 @@ def test_settings_are_remembered_one_by_one(state: Path, up: Run) -> None:
     told = "as last time: --devices paced:8@200, --set ready_s=300, --set keep_checkpoints=3"
     assert f"\n{told}\n" in second
     assert remembered() == {"ready_s": 300, "keep_checkpoints": 3, "min_hold_s": 2.5}
-    started(state, up, "--set", f"ready_s={Settings().ready_s:g}")
+    started(state, up, "--set", f"ready_s={Settings()['ready_s']:g}")
     assert remembered() == {"keep_checkpoints": 3, "min_hold_s": 2.5}
     assert "\nas last time: --devices paced:8@200\n" in started(state, up, "--set", "", "--set", "stop_s=9")
     assert remembered() == {"stop_s": 9}

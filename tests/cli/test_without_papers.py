@@ -10,9 +10,9 @@ import pytest
 from swell.cli import commands
 from swell.cli.main import run
 from swell.plugins import Registry
-from swell.policies.fifo import Fifo
 from swell.policies.policy import Policy
 from swell.policies.registry import IN_SWELL_PAPERS, POLICIES
+from swell.policies.unpromised import Fifo
 
 
 def test_a_policy_of_the_papers_is_named_with_its_package(

@@ -11,7 +11,7 @@ from tests.core.fakes import core_of, node, profile, spec, strict
 from tests.core.head import Head
 from tests.examples import Shown, policies, share_of_examples
 
-from swell.core.loss_rates import LossRates
+from swell.core.setbacks import LossRates
 from swell.model.cluster import Cluster
 from swell.model.command import LaunchGang
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined

@@ -9,8 +9,8 @@ from tests.core.fakes import core_of, profile, spec
 
 from swell.checkpoint_interval import best_interval_s
 from swell.core.core_settings import CoreSettings
-from swell.core.loss_rates import OWNED_NODE_S
 from swell.core.platform_core import PlatformCore
+from swell.core.setbacks import OWNED_NODE_S
 from swell.model.command import LaunchGang
 from swell.model.event import JobProfiled, StepsReported
 from swell.model.job import JobSpec

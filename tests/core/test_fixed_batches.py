@@ -18,7 +18,7 @@ from swell.model.options import Domain, FixedBatch, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
-from swell.policies.fifo import Fifo
+from swell.policies.unpromised import Fifo
 from swell.throughput.learnt import UNPROFILED, Learnt
 
 

@@ -14,8 +14,9 @@ from tests.examples import fewer_if_quick, pick
 from tests.policies.snapshots import options_of
 
 from swell.arrays import BoolArray
-from swell.core.explanations import PlanAccount
+from swell.core.explanations import PlanAccount, Standing
 from swell.core.hysteresis import GAIN_OVER_COST, KeptSizes, steady
+from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, Placement
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 
@@ -122,7 +123,11 @@ def test_a_job_that_keeps_its_size_is_told_one_reason(
     is_pinned = np.arange(3) == pinned
     view = replace(snapshot_of([2, 2, 4], [age_s] * 3, 8, remaining), is_pinned=is_pinned)
     allocation = allocation_of(view, np.array(want, np.int64))
-    account = PlanAccount(view, allocation, steady(view, allocation, is_pinned), Placement(changes={}))
+    standing = Standing(
+        is_pinned=is_pinned, cluster=Cluster(), held={}, configured={}, backing_off={}, barred={}, nowhere={}
+    )
+    steadied = steady(view, allocation, is_pinned)
+    account = PlanAccount(view, allocation, steadied, Placement(changes={}), standing)
     assert account.text(0) == f"keeps 2 workers: {why}"
 
 

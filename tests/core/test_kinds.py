@@ -24,6 +24,7 @@ from swell.model.event import (
     Outcome,
 )
 from swell.model.node import Node
+from swell.policies.unified import Unified
 
 
 def of_kind(kind: str, name: str, num_devices: int = 4) -> Node:
@@ -165,3 +166,15 @@ def naming(job_id: str, *kinds: str, at_s: float = 1.0) -> JobSubmitted:
 
 def kinds_of(core: PlatformCore) -> dict[str, str]:
     return {view.id: view.kind for view in core.views()}
+
+
+def test_a_gang_on_instances_of_mig_is_one_device() -> None:
+    """NCCL sums nothing there, so no job gets two of them, or is tried with two."""
+    core = PlatformCore(lambda: core_of(Unified()))
+    core.handle([join(of_kind("cuda:A100 MIG 1g.5gb", "n0"))])
+    trial = only(core.handle([submit("a")]), ProfileJob)
+    assert trial.sizes == (1,)
+    (devices,) = launches(core.handle([measured("a")])).values()
+    assert len(devices) == 1
+    needs_two = JobSubmitted(at_s=3.0, job_id="b", spec=spec(10_000, min_workers=2))
+    assert not launches([*core.handle([needs_two]), *core.handle([measured("b", 4.0)])])

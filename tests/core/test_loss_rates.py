@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.core.loss_rates import OWNED_NODE_S, LossRates, NodeLossCounts
+from swell.core.setbacks import OWNED_NODE_S, LossRates, NodeLossCounts
 from swell.model.cluster import Cluster
 from swell.model.node import Node
 

@@ -10,6 +10,7 @@ from tests.core import reports
 from tests.core.driven_world import ALL_FAULTS, DIES_AT_ONCE, DrivenWorld
 from tests.core.fakes import FirstFree, Restless, Shuffler, core_of, node, spec, strict
 from tests.core.head import Head
+from tests.core.test_fixed_jobs import fixed
 from tests.examples import fewer_if_quick
 
 from swell.model.event import (
@@ -42,6 +43,10 @@ SPECS: list[JobSpec] = [
     spec(50, entry=DIES_AT_ONCE),
     strict(deadline_s=60.0),
     strict(deadline_s=2.0),
+    fixed(2, time_s=5.0, grace_s=0.5, retries=1),
+    fixed(1, time_s=60.0, is_session=True),
+    fixed(1, time_s=20.0, grace_s=0.5, parts=2, may_suspend=True, retries=3),
+    fixed(3, time_s=4.0, grace_s=0.0, job_class=JobClass.STRICT, deadline_s=300.0),
 ]
 REPEATABLE = GangEvent | JobProfiled | ProfilingFailed | CancelRequested | DeadlineChangeAsked
 NODES = st.sampled_from(["n0", "n1", "n2"])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,7 +14,6 @@ from swell.api.page.rows import job_row
 from swell.api.words import distance
 from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnResult, ViewBoard
-from swell.model.coding import encode
 from swell.model.command import LaunchGang
 from swell.model.deadline_state import DeadlineState, deadline_state
 from swell.model.event import (
@@ -29,11 +26,9 @@ from swell.model.event import (
     NodeJoined,
     NodeLost,
     Outcome,
-    QuotasSet,
     Woke,
 )
 from swell.model.job import JobClass, JobSpec, Phase
-from swell.model.quota import Quota
 from swell.model.view import JobView
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES
@@ -143,18 +138,3 @@ def test_what_no_node_can_run_is_at_risk_and_no_end_of_it_is_named(
         if fleet.core.cluster.nodes:
             assert view.reason_code == "nowhere"
             assert view.reason == f"waits for a node that has what it needs: {WHY}"
-
-
-def test_what_never_fits_its_quota_has_no_end_until_the_quota_is_raised() -> None:
-    fleet = Fleet("elasticflow", spec(1000, tenant="ana", min_workers=4, max_workers=4), True)
-    fleet.lose()
-    fleet.say(QuotasSet(at_s=fleet.now_s, quotas={"ana": Quota(devices=2)}))
-    fleet.join(has_it=True)
-    view = fleet.job()
-    assert view.estimated_finish_s is None and "fits in the 2 devices" in view.reason
-    assert msgspec.json.decode(encode(view))["estimated_finish_s"] is None
-    fleet.core.load(fleet.core.save())
-    assert fleet.core.views()[0].estimated_finish_s is None, "nor after a restart of the daemon"
-    fleet.say(QuotasSet(at_s=fleet.now_s, quotas={"ana": Quota(devices=4)}))
-    finish_s = fleet.job().estimated_finish_s
-    assert finish_s is not None and math.isfinite(finish_s)

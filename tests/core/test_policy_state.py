@@ -25,8 +25,8 @@ from swell.model.event import JobProfiled, JobSubmitted, NodeJoined, Opened, Wok
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
-from swell.policies.fifo import Fifo
 from swell.policies.policy import Period, Policy
+from swell.policies.unpromised import Fifo
 
 
 class Diary(Policy):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from tests.core.bench import Bench, only
 from tests.core.fakes import Fixed
 
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
-from swell.model.event import GangStarted
+from swell.model.event import IDLE, GangStarted, JobWarned
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Learning, Snapshot
@@ -126,3 +127,39 @@ def test_what_all_gangs_moved_is_shown(bench: Bench) -> None:
     bench.reported(launch.generation, 10, loss=2.0, usage=GangUsage(cpu_s=1.0, read_bytes=7, written_bytes=1))
     view = bench.job("a")
     assert (view.read_bytes, view.written_bytes) == (12, 11)
+
+
+def test_use_of_devices_adds_up_over_gangs_and_is_kept_day_by_day(bench: Bench) -> None:
+    generation = bench.run("a")
+    for day in range(4):
+        for hour in range(3):
+            bench.now_s += 8 * 3600.0
+            used_s = 1000.0 * (3 * day + hour + 1)
+            bench.reported(generation, 10 + 3 * day + hour, usage=GangUsage(cpu_s=1.0, used_s=used_s))
+    used = bench.job("a").used
+    assert used[-1][1] == 12_000.0 and len(used) < 12
+    assert all(43_200.0 < later - one <= 86_400.0 for (one, _), (later, _) in pairwise(used[:-1]))
+    launch = only(bench.gone(generation, steps=22) or _wait(bench), LaunchGang)
+    bench.say(GangStarted(at_s=bench.now_s, job_id="a", generation=launch.generation, steps=0, pids=(1,)))
+    bench.reported(launch.generation, 23, usage=GangUsage(cpu_s=1.0))
+    assert bench.job("a").used[-1][1] == 12_000.0, "it is not measured there"
+    bench.reported(launch.generation, 24, usage=GangUsage(cpu_s=1.0, used_s=500.0))
+    assert bench.job("a").used[-1][1] == 12_500.0
+
+
+def test_its_owner_is_told_since_when_devices_are_idle_until_they_are_used(bench: Bench) -> None:
+    generation = bench.run("a")
+
+    def warn(text: str) -> float | None:
+        bench.now_s += 60.0
+        bench.say(JobWarned(at_s=bench.now_s, job_id="a", about=IDLE, message=text))
+        return bench.job("a").idle_since_s
+
+    assert bench.job("a").idle_since_s is None
+    begun_s = warn("1 of its 2 devices")
+    assert begun_s is not None and begun_s == warn("2 of its 2 devices")
+    assert warn("") is None
+    assert (warn("1 of its 2 devices") or 0.0) > begun_s
+    launch = only(bench.gone(generation, steps=10) or _wait(bench), LaunchGang)
+    bench.say(GangStarted(at_s=bench.now_s, job_id="a", generation=launch.generation, steps=0, pids=(1,)))
+    assert bench.job("a").idle_since_s is None, "the next gang has its own devices"

@@ -6,8 +6,8 @@ from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 
-from swell.core.record import MOST_TOPICS, JobRecord
-from swell.model.event import STEPS, JobWarned
+from swell.core.record import MOST_LINKS, MOST_TOPICS, JobRecord
+from swell.model.event import STEPS, JobLinked, JobWarned
 from swell.model.job import Phase
 
 
@@ -40,6 +40,18 @@ def test_a_job_has_warnings_about_so_many_topics_at_once_and_no_more() -> None:
     told = [job.status.warn(f"topic-{number}", "look") for number in range(MOST_TOPICS + 5)]
     assert sum(told) == len(job.status.warnings) == MOST_TOPICS
     assert job.status.warn("topic-0", "") and job.status.warn("another", "look")
+
+
+def test_a_job_shows_the_newest_address_of_each_name_and_no_more_than_a_few() -> None:
+    world = DrivenWorld()
+    head = Head(core_of, world)
+    world.join(node("n0", 1))
+    head.submit("job", spec(1000))
+    names = [*map(str, range(MOST_LINKS + 3)), "0"]
+    for number, name in enumerate(names):
+        world.say(JobLinked(at_s=world.now_s, job_id="job", name=name, url=f"https://a.org/{number}"))
+    head.run_until(lambda: bool(head.core.views()) and head.job("job").links.get("0", "").endswith("/13"))
+    assert [*head.job("job").links] == names[:MOST_LINKS]
 
 
 def test_a_job_that_stands_still_is_not_believed_to_go_on_until_its_next_step() -> None:

@@ -18,7 +18,7 @@ from swell.model.cluster import Cluster
 from swell.model.command import Reconfigure, SuspendGang
 from swell.model.job import JobSpec, Phase
 from swell.model.node import Node
-from swell.policies.unified.unified import Unified
+from swell.policies.unified import Unified
 
 SLOTS, CORES = 6, 2
 

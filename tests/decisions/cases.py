@@ -42,7 +42,7 @@ TIMINGS = GangTimes(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0, chec
 Others = list[AnyEvent]
 
 #: Gangs save every 120 s (`TIMINGS`), however the platform would choose.
-SETTINGS = Settings(min_hold_s=10.0, report_plan_s=10.0, checkpoint_interval_s=30.0)
+SETTINGS = Settings(given={"min_hold_s": 10.0, "report_plan_s": 10.0, "checkpoint_interval_s": 30.0})
 
 
 @dataclass(frozen=True, slots=True)

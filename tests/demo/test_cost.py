@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from swell.demo import cnn, gru, transformer, vae
+from swell.demo import cnn, letters, vae
 from swell.demo.digits import digits
 from swell.demo.jobs import NUM_DEVICES, PACE_PER_S
 from swell.demo.text import SYMBOLS, next_letter_loss
@@ -20,20 +20,20 @@ CORES_SHARE = 0.6  # of one core, for all devices at full pace; all-reduces and 
 Loss = Callable[[nn.Module], Tensor]
 
 
-def letters() -> tuple[Tensor, Tensor]:
+def drawn_letters() -> tuple[Tensor, Tensor]:
     drawn = torch.randint(len(SYMBOLS), (LOCAL_BATCH, 33))
     return drawn[:, :-1], drawn[:, 1:]
 
 
 def workloads() -> dict[str, tuple[nn.Module, Loss]]:
     images, labels = digits()[0][:LOCAL_BATCH]
-    x, y = letters()
+    x, y = drawn_letters()
     return {
         "cnn": (cnn.build_model(), lambda model: nn.functional.cross_entropy(model(images), labels)),
         "vae": (vae.Vae(128), lambda model: model(images)),
-        "gru": (gru.LetterReader(96), lambda model: next_letter_loss(model, x, y)),
+        "gru": (letters.LetterReader(96), lambda model: next_letter_loss(model, x, y)),
         "transformer": (
-            transformer.LetterTransformer(64, 2),
+            letters.LetterTransformer(64, 2),
             lambda model: next_letter_loss(model, x, y),
         ),
     }

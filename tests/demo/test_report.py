@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from tests.demo.views import make_view
 
-from swell.demo.jobs import CNN, HEADINGS, DemoJob, as_json, changes, path, rows, verdict
+from swell.demo.jobs import CNN, HEADINGS, DemoJob, changes, path, rows, verdict
 from swell.model.job import JobClass, MetricTarget, Phase
 
 PART = DemoJob(
@@ -66,30 +65,6 @@ def test_a_refusal_needs_a_counter_offer() -> None:
     assert verdict({"cnn": MAY_BE_REFUSED}, [offered]) == []
     (failure,) = verdict({"cnn": MAY_BE_REFUSED}, [make_view(**REJECTED)])
     assert "without a counter-offer" in failure
-
-
-def test_json_says_what_the_views_say() -> None:
-    language = make_view("gru", metrics={"held_out_loss": 1.7}, loss=1.5)
-    shown = json.loads(json.dumps(as_json("paced:1x8@100", True, [make_view(**KEPT), language])))
-    assert shown["cluster"] == {"devices": "paced:1x8@100", "paced": True}
-    assert shown["jobs"][0] == {
-        "id": "id-cnn",
-        "name": "cnn",
-        "class": "strict",
-        "phase": "succeeded",
-        "submitted_s": 1000.0,
-        "deadline_s": 1040.0,
-        "finished_s": 1030.0,
-        "kept": True,
-        "counter_offer_s": None,
-        "sizes": [[1002.0, 4], [1010.0, 8], [1030.0, 0]],
-        "pids": [11, 12, 13, 14],
-        "resizes": 1,
-        "resize_pause_s": 0.25,
-        "final_loss": 0.05,
-        "final_accuracy": 0.97,
-    }
-    assert (shown["jobs"][1]["final_loss"], shown["jobs"][1]["final_accuracy"]) == (1.7, None)
 
 
 def test_the_path_of_sizes_leaves_out_pauses_and_repetitions() -> None:

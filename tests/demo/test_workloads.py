@@ -22,7 +22,7 @@ from swell_papers.live_run import SCRIPTS
 SHORT: dict[str, tuple[list[str], str, Callable[[float], bool]]] = {
     "cnn.py": (["--epochs", "2"], "accuracy", lambda value: value > 0.5),
     "vae.py": (["--epochs", "1"], "held_out_loss", lambda value: value < 32),
-    "gru.py": (
+    "letters.py --model gru": (
         ["--epochs", "1", "--sequences", "512", "--batch", "16"],
         "held_out_loss",
         lambda value: value < 3.2,
@@ -31,7 +31,7 @@ SHORT: dict[str, tuple[list[str], str, Callable[[float], bool]]] = {
     "lstm.py": (["--epochs", "1"], "held_out_loss", lambda value: value < 3.2),
     "birnn.py": (["--epochs", "2"], "held_out_loss", lambda value: value < 0.08),
     "perceptron.py": (["--steps", "600"], "accuracy", lambda value: value > 0.8),
-    "transformer.py": (
+    "letters.py --model transformer": (
         ["--epochs", "1", "--sequences", "512", "--batch", "16"],
         "held_out_loss",
         lambda value: value < 3.2,
@@ -39,7 +39,7 @@ SHORT: dict[str, tuple[list[str], str, Callable[[float], bool]]] = {
 }
 
 
-OWN_PROGRAM = "gru.py"
+OWN_PROGRAM = "letters.py --model gru"
 LIMIT_S = 100.0
 
 
@@ -47,17 +47,18 @@ LIMIT_S = 100.0
 @pytest.mark.parametrize("script", SHORT)
 def test_runs_alone_and_begins_to_learn(script: str, tmp_path: Path) -> None:
     arguments, metric, is_good = SHORT[script]
-    path = next(file for folder in SCRIPTS if (file := folder / script).is_file())
+    name, *model = script.split()
+    path = next(file for folder in SCRIPTS if (file := folder / name).is_file())
     log = tmp_path / "log"
     environ = {"OMP_NUM_THREADS": "1"}
     if script == OWN_PROGRAM:
         with log.open("wb") as out:
-            words = [sys.executable, str(path), *arguments]
+            words = [sys.executable, str(path), *model, *arguments]
             subprocess.run(
                 words, cwd=tmp_path, env=os.environ | environ, stdout=out, stderr=out, timeout=LIMIT_S
             ).check_returncode()
     else:
-        process = fork_script(path, arguments, log, environ)
+        process = fork_script(path, [*model, *arguments], log, environ)
         process.join(LIMIT_S)
         assert process.exitcode == 0, log.read_text()
     values = [float(value) for value in re.findall(rf"{metric}=(\S+)", log.read_text())]

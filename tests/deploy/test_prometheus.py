@@ -12,6 +12,7 @@ import httpx
 import pytest
 from tests.api.stage import Stage, on_stage
 from tests.deploy.prometheus_server import CONFIG, DEPLOY, Prometheus, prometheus, why_not
+from tests.live.parts import NODE
 from tests.live.test_platform import until
 
 from swell.api.prometheus import create_metrics_app, described
@@ -21,6 +22,7 @@ from swell.api.verbs import PROMETHEUS_TEXT
 from swell.live.counters import MetricEntry
 from swell.model.event import NodeLost, Outcome, StepsReported
 from swell.model.job import Phase
+from swell.model.usage import DeviceReading
 from swell.settings import Settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -29,6 +31,7 @@ BOARD = json.loads((DEPLOY / "grafana" / "swell.json").read_text())
 RULES = CONFIG.parent / "swell-alerts.yml"
 #: What Grafana puts in their place.
 VARIABLES = {"$__rate_interval": "10s", "$__range": "1m", "$instance": ".*"}
+GPU = DeviceReading(use=0.5, memory_bytes=2**30, total_memory_bytes=2**34, power_w=300.0, temperature_c=60)
 #: Of a platform of which nothing is to be warned, these have nothing to show.
 EMPTY_WHERE_ALL_IS_WELL = ("swell_warnings", "swell_stale_reports_total")
 
@@ -46,7 +49,7 @@ def in_prometheus(query: str) -> str:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    settings = Settings(min_hold_s=0.5)  # one job grows
+    settings = Settings(given={"min_hold_s": 0.5})  # one job grows
     with on_stage(tmp_path_factory.mktemp("stage") / "state", settings=settings) as stage:
         yield stage
 
@@ -76,8 +79,9 @@ def server(
 
 
 def play(stage: Stage, folder: Path) -> None:
-    """One promise is kept and one refused, a job is resized, a node is lost, and a tenant gets a quota."""
+    """One promise is kept, one refused, a job resized, a node lost, a device read, a tenant gets a quota."""
     UserList(stage.folder.path).limit("vision", TenantLimits(devices=4))
+    stage.hands.readings[NODE.devices[0]] = GPU
     script = folder / "train.py"
     script.write_text("print('training')\n")
     kept = stage.run(script, name="kept", job_class="strict", deadline="now+1h", workers="1:1")

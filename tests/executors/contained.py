@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 from tests.executors.agents import CALL
-from tests.executors.container_engines import TestedEngine, fake_docker, real_docker, real_podman
+from tests.executors.container_engines import (
+    TestedEngine,
+    fake_apptainer,
+    fake_docker,
+    real_docker,
+    real_podman,
+)
 from tests.executors.puppets import make_spec
 
 from swell.executors.local.agent.options import AgentOptions
@@ -21,12 +27,12 @@ from swell.executors.local.launch import stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.model.job import JobSpec
 
-STARTERS = {"fake": fake_docker, "docker": real_docker, "podman": real_podman}
+STARTERS = {"fake": fake_docker, "apptainer": fake_apptainer, "docker": real_docker, "podman": real_podman}
 
 
 @contextmanager
 def started(kind: str) -> Iterator[TestedEngine]:
-    """`kind`: fake, docker or podman. In a folder with a short name, for its sockets."""
+    """`kind`: of `STARTERS`. In a folder with a short name, for its sockets."""
     folder = Path(tempfile.mkdtemp(prefix="engine-"))
     try:
         with STARTERS[kind](folder) as engine:
@@ -68,4 +74,5 @@ def contained_job(engine: TestedEngine, workdir: Path, **args: object) -> JobSpe
 
 
 def engine_params(*real_marks: Any) -> list[Any]:
-    return ["fake", *(pytest.param(name, marks=real_marks) for name in ("docker", "podman"))]
+    """Two stand-ins, then real ones."""
+    return ["fake", "apptainer", *(pytest.param(name, marks=real_marks) for name in ("docker", "podman"))]

@@ -55,14 +55,29 @@ class TestedEngine:
         return self.call("ps", "--format", "{{.Names}}").split()
 
 
-# ---------------------------------------------------------------- the fake one
+# ---------------------------------------------------------------- fake ones
 @contextmanager
 def fake_docker(folder: Path) -> Iterator[TestedEngine]:
-    """In front of all programs on the PATH."""
+    with _in_front(folder, "docker"):
+        yield TestedEngine("docker", "fake:1", "fake:no-python")
+
+
+@contextmanager
+def fake_apptainer(folder: Path) -> Iterator[TestedEngine]:
+    images = [folder / "1.sif", folder / "no-python.sif"]
+    with _in_front(folder, "apptainer"):
+        for image in images:
+            image.touch()
+        yield TestedEngine("apptainer", *map(str, images))
+
+
+@contextmanager
+def _in_front(folder: Path, name: str) -> Iterator[None]:
+    """A fake program of this name is the first on the PATH."""
     programs = folder / "bin"
     programs.mkdir()
     (folder / "containers").mkdir()
-    program = programs / "docker"
+    program = programs / name
     source = Path(__file__).with_name("fake_docker.py").read_text().partition("\n")[2]
     program.write_text(f"#!{sys.executable}\n{source}")
     program.chmod(0o755)
@@ -70,7 +85,7 @@ def fake_docker(folder: Path) -> Iterator[TestedEngine]:
         patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
         patch.setenv("FAKE_DOCKER", str(folder))
         patch.delenv("DOCKER_HOST", raising=False)
-        yield TestedEngine("docker", "fake:1", "fake:no-python")
+        yield
 
 
 # ---------------------------------------------------------------- real ones

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""A program that stands for `docker`, for the calls that an agent makes. A container is the program itself.
+"""A program that stands for `docker` or `apptainer`, for the calls that an agent makes of them.
+
+A container is the program itself.
 
 What the agent mounts at paths of its own is found at its source. In the folder `FAKE_DOCKER` there is a file
 for each container, with what it was told; the file `down` beside it holds the words of a daemon that refuses.
@@ -21,7 +23,9 @@ INSIDE = "/run/swell"
 FOLDER = Path(os.environ["FAKE_DOCKER"])
 CONTAINERS = FOLDER / "containers"
 #: Options that stand alone; all others are followed by a value.
-ALONE = {"--interactive", "--rm", "--read-only"}
+ALONE = {"--interactive", "--rm", "--read-only", "--containall", "--no-home", "--no-privs", "--nv"}
+#: Before a variable of the program that its container is to have.
+FOR_CONTAINER = "APPTAINERENV_"
 
 
 def fail(status: int, text: str) -> NoReturn:
@@ -44,21 +48,44 @@ def run(words: list[str]) -> None:
         fail(125, f"docker: Error response from daemon: No such image: {image}.\nSee 'docker run --help'.")
     if not IMAGES[image]:
         fail(127, 'docker: OCI runtime create failed: exec: "python3": executable file not found in $PATH')
+    own = {name: os.environ[name] for name in options["--env"] if "=" not in name}
+    own |= dict(text.split("=", 1) for text in options["--env"] if "=" in text)
+    become(name, image, options, options["--workdir"][0], arguments[0], own)
+
+
+def execute(words: list[str]) -> None:
+    """As Apptainer does, which has files for images, and no names for containers."""
+    options, (image, program, script) = parse(words)
+    kind = f"fake:{Path(image).stem}"
+    if not Path(image).is_file():
+        fail(255, f"FATAL:   could not open image {image}: no such file or directory")
+    if not IMAGES[kind]:
+        fail(255, f'FATAL:   "{program}": executable file not found in $PATH')
+    own = {
+        name.removeprefix(FOR_CONTAINER): value
+        for name, value in os.environ.items()
+        if name.startswith(FOR_CONTAINER)
+    }
+    job = json.loads(own["SWELL_CONTAINED"])["environ"]["SWELL_JOB_ID"]
+    become(f"{job}-{os.getpid()}", kind, options, options["--pwd"][0], script, own)
+
+
+def become(
+    name: str, image: str, options: dict[str, list[str]], workdir: str, script: str, environ: dict[str, str]
+) -> None:
     sources = {}
     for (fields,) in (list(csv.reader([text])) for text in options["--mount"]):
         pairs = dict(field.partition("=")[::2] for field in fields)
         sources[pairs["destination"]] = pairs["source"]
-    script = next(
-        source + arguments[0].removeprefix(target)
+    found = next(
+        source + script.removeprefix(target)
         for target, source in sources.items()
-        if target.startswith(INSIDE) and arguments[0].startswith(f"{target}/")
+        if target.startswith(INSIDE) and script.startswith(f"{target}/")
     )
-    own = {name: os.environ[name] for name in options["--env"] if "=" not in name}
-    environ = own | dict(text.split("=", 1) for text in options["--env"] if "=" in text)
-    environ |= {"PYTHONPATH": os.environ["PYTHONPATH"]}
     note(name, {"pid": os.getpid(), "image": image, "run": options})
-    os.chdir(options["--workdir"][0])
-    os.execve(IMAGES[image], [IMAGES[image], script], environ)  # noqa: S606
+    os.chdir(workdir)
+    environ |= {"PYTHONPATH": os.environ["PYTHONPATH"]}
+    os.execve(IMAGES[image], [IMAGES[image], found], environ)  # noqa: S606
 
 
 def note(name: str, state: dict[str, Any]) -> None:
@@ -84,8 +111,10 @@ def main(command: str, *words: str) -> None:
         fail(1, (FOLDER / "down").read_text())
     if command == "run":
         run(list(words))
-    elif command == "version":
-        print("28.0.0")
+    elif command == "exec":
+        execute(list(words))
+    elif command in ("version", "--version"):
+        print("28.0.0" if command == "version" else "apptainer version 1.3.4")
     elif command == "image":
         if words[-1] not in IMAGES:
             fail(1, f"Error response from daemon: No such image: {words[-1]}")

@@ -32,6 +32,7 @@ from swell.model.event import (
     GangStarted,
     GangSuspended,
     JobProfiled,
+    NodeTested,
     Outcome,
     ProfilingFailed,
     StepsReported,
@@ -39,7 +40,7 @@ from swell.model.event import (
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.model.target import FULL_SHARE, Configuration, Target
-from swell.model.usage import GangUsage
+from swell.model.usage import DeviceReading, DeviceTest, GangUsage
 from swell.wire import messages as m
 
 DEVICES_OF_HOST = 4
@@ -187,6 +188,10 @@ class FakeHost:
             case h.CloseRun(run=run):
                 assert not [key for key in self.workers if key[0] == run], "closed with workers in it"
                 self.runs.pop(run, None)
+            case h.TestDevices(node=name, devices=devices):
+                sound = DeviceTest(device="", flops_per_s=1.0, memory_per_s=1.0, sum_per_s=1.0)
+                results = tuple(msgspec.structs.replace(sound, device=device) for device in devices)
+                self.answer(NodeTested(at_s=0.0, name=name, results=results))
             case h.KeepGang():
                 pass
 
@@ -201,7 +206,7 @@ class FakeHost:
         self.runs[order.run] = order
         self.shares[order.run] = FULL_SHARE if order.share is None else order.share
         at = MeetingPoint(address=f"{self.name}.example", port=4711)
-        is_restarted = order.spec.elasticity is Elasticity.RESTART
+        is_restarted = order.spec.elasticity is not Elasticity.LIVE
         opened = h.RunOpened(
             run=order.run,
             first_worker=max(self.first_worker, self._fleet.num_workers[order.run] if self._fleet else 0),
@@ -320,8 +325,11 @@ class Line:
         self.events: list[AnyEvent] = []
         self.inventory: Inventory | None = None
         self.is_open, self.is_full = True, False
+        self.readings: list[dict[str, DeviceReading]] = []
 
     def send(self, message: msgspec.Struct) -> None:
+        if isinstance(message, h.DevicesRead):
+            self.readings.append(message.readings)
         if isinstance(message, EventTold):
             self.events.append(message.event)
             self._hear(message)

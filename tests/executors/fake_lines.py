@@ -15,8 +15,6 @@ from swell.wire.lines import LineBuffer
 class FakeLine:
     """One end."""
 
-    peer = "10.9.0.11"
-
     def __init__(self) -> None:
         self.other: FakeLine
         self.heard: Callable[[LineLink, bytes], None]

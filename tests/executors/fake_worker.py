@@ -39,7 +39,7 @@ def folder() -> Path:
 
 
 def dial(address: str) -> socket.socket:
-    """As `swell.train.link.agent_line` does, without torch."""
+    """As `swell.train.link.agent_link` does, without torch."""
     host, port = address.split(":")
     return socket.create_connection((host, int(port)))
 

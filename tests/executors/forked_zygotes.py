@@ -20,7 +20,7 @@ import pytest
 from tests.train.fake_agent import FORKING
 
 from swell.executors.local.processes.parent_death import die_with_parent
-from swell.executors.local.zygote.client import TORCH_VARIABLES, ZygoteProgram
+from swell.executors.local.zygote.client import TORCH_VARIABLES, ZygoteProcess, ZygoteProgram
 from swell.executors.local.zygote.process import serve_on
 from swell.wire.environ import MARK
 
@@ -53,7 +53,7 @@ class _ForkedProcess:
 _start_program = ZygoteProgram.start
 
 
-def _start(program: ZygoteProgram, zygote_id: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _start(program: ZygoteProgram, zygote_id: str) -> tuple[ZygoteProcess, socket.socket]:
     if "torch" not in program.modules:
         return _start_program(program, zygote_id)
     ours, theirs = socket.socketpair()

@@ -9,7 +9,7 @@ import msgspec
 from tests.executors.puppets import make_spec
 
 from swell.executors.gang import host_messages as h
-from swell.model.event import Outcome
+from swell.model.event import NodeTested, Outcome
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import messages as m
 
@@ -77,6 +77,13 @@ def told_first(heard: list[h.FromHost]) -> list[h.FromHost]:
 
 
 class HostContract:
+    def test_its_devices_are_tested_each_and_together(self, world: HostWorld) -> None:
+        world.tell(h.TestDevices(node="n", devices=world.devices))
+        tested = world.wait(NodeTested)
+        assert tested.name == "n" and [one.device for one in tested.results] == list(world.devices)
+        for one in tested.results:
+            assert not one.fault and None not in (one.flops_per_s, one.memory_per_s, one.sum_per_s)
+
     def test_it_says_what_it_has_before_anything_else(self, world: HostWorld) -> None:
         world.wait(h.DevicesOffered)
         offered = world.heard[0]

@@ -23,7 +23,6 @@ from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, LOOPBACK, AgentOptions
-from swell.executors.local.lines import LineLink
 from swell.model.event import Event
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.messages import Hello
@@ -65,9 +64,10 @@ class JoinedEngine:
         preload: tuple[str, ...] = DEFAULT_PRELOAD,
         gang_settings: GangSettings | None = None,
         binding: DeviceBinding = PACED,
+        limit_s: float = LIMIT_S,
     ) -> None:
         self.folder, self._call, self._preload, self._binding = folder, call, preload, binding
-        self._gang_settings = gang_settings or GangSettings()
+        self._gang_settings, self._limit_s = gang_settings or GangSettings(), limit_s
         self.line = Line()
         self.hosts: dict[str, OnHost] = {}
         self.said: dict[str, list[h.FromHost]] = {}
@@ -122,11 +122,8 @@ class JoinedEngine:
             self.said[name].append(decoded)
             self._loop.call_soon(lambda: None if end.is_gone else self.controller.hear(name, decoded))
 
-        def identify(link: LineLink, line: bytes) -> None:
-            assert end.host.admit(link, msgspec.json.decode(line, type=Hello))
-
-        handshakes = Handshakes(identify)
         host = LocalHost(options, lock_fd, hear)
+        handshakes = Handshakes(msgspec.json.Decoder(Hello).decode, host.admit)
         self.hosts[name] = end = OnHost(host, lock_fd)
         self.controller.join_host(name, end.tell)
         host.start(f"{LOOPBACK}:{await handshakes.listen(LOOPBACK)}")
@@ -164,7 +161,7 @@ class JoinedEngine:
                 await asyncio.sleep(0.02)
 
         try:
-            self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
+            self._loop.run_until_complete(asyncio.wait_for(come(), self._limit_s))
         except TimeoutError as error:
             raise AssertionError(f"it never came true; events: {self.line.events}") from error
 

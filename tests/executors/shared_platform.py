@@ -51,8 +51,8 @@ class SharedPlatform:
         executor, listener, job_id = self._new_executor(), Listener(), next(self._names)
 
         def hear(event: AnyEvent) -> None:
-            """What other tests have not acknowledged is told again."""
-            if getattr(event, "job_id", job_id) == job_id:
+            """What other tests have not acknowledged is told again. Neighbours are called after the job."""
+            if f"{getattr(event, 'job_id', job_id)}-".startswith(f"{job_id}-"):
                 listener.put(event)
 
         try:

@@ -54,7 +54,7 @@ def started(job: str, generation: int) -> GangStarted:
 
 def new_run(folder: Path, kind: str = WORKER) -> HostRun:
     spec = make_spec()
-    return HostRun("a", "a", spec, JobPlace(folder, 0, spec.workdir, spec.entry), {}, kind)
+    return HostRun("a", "a", spec, JobPlace(folder, folder, 0, spec.workdir, spec.entry), {}, kind)
 
 
 def fork(run: HostRun, order: StartWorker) -> Fork:
@@ -114,6 +114,7 @@ def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) 
     assert told == {
         "SWELL_AGENT": "127.0.0.1:1",
         "SWELL_JOB_ID": "a",
+        "SWELL_RUN_ID": "a",
         "SWELL_WORKER": "3",
         "SWELL_ADDRESS": "127.0.0.1",
         "SWELL_DEVICES": "",
@@ -163,7 +164,7 @@ def test_the_outbox_stays_small_while_no_daemon_reads() -> None:
 def test_a_worker_counts_gpus_in_the_order_in_which_it_was_given_them(tmp_path: Path) -> None:
     spec, place = (
         make_spec(),
-        JobPlace(tmp_path, 0, "/", "x:y", environ={"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}),
+        JobPlace(tmp_path, tmp_path, 0, "/", "x:y", environ={"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}),
     )
     bindings = {f"n/{n}": DeviceBinding(torch_device="cuda:0", kind="k", cuda=f"GPU-{n}") for n in (1, 2)}
     run = HostRun("a", "a", spec, place, bindings)

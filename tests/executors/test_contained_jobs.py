@@ -17,12 +17,13 @@ from tests.executors.contract import JOB, ExecutorContract, ExecutorWorld, launc
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
 from tests.executors.shared_platform import SharedPlatform
+from tests.executors.test_fixed_jobs import fixed
 
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.containers.engine import ContainerKind
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
-from swell.model.command import ProfileJob, StopGang
+from swell.model.command import LaunchGang, ProfileJob, StopGang
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -31,7 +32,8 @@ from swell.model.event import (
     Outcome,
     ProfilingFailed,
 )
-from swell.model.job import JobSpec
+from swell.model.job import JobSpec, Mount
+from swell.model.target import Target
 
 #: Run inside, it prints what it could do; each argument is a file to be read.
 PROBE = """
@@ -47,7 +49,7 @@ def write(folder):
     return attempt(lambda: open(os.path.join(folder, "probe"), "w").close())
 status = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
 print(json.dumps({
-    "writes": {folder: write(folder) for folder in ("/", "/usr", "/tmp", WORKDIR, JOB, JOB + "/output")},
+    "writes": {folder: write(folder) for folder in ("/", "/usr", "/tmp", *WRITTEN)},
     "reads": {path: attempt(lambda: read(path)) for path in sys.argv[1:]},
     "network": [line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]],
     "capabilities": int(status["CapEff"], 16),
@@ -56,11 +58,23 @@ print(json.dumps({
 }))
 """
 
+#: The command of a fixed job: when it gets SIGTERM it takes half a second to save.
+SAVES_OUTPUT = """
+import os, signal, sys, time
+def save(number, frame):
+    time.sleep(0.5)
+    open(os.path.join(os.environ["SWELL_OUTPUT"], "saved"), "w").close()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+time.sleep(600)
+"""
 
 #: The contract takes longer with a real engine.
 REAL_IN_SOAK = pytest.mark.parametrize("engine", engine_params(pytest.mark.soak), indirect=True)
 FAKE_ONLY = pytest.mark.parametrize("engine", ["fake"], indirect=True)
-REAL_ONLY = pytest.mark.parametrize("engine", engine_params()[1:], indirect=True)
+REAL_ONLY = pytest.mark.parametrize("engine", engine_params()[2:], indirect=True)
+#: Apptainer says in words alone that an image has no python3.
+TELLING = pytest.mark.parametrize("engine", ["fake", *engine_params()[2:]], indirect=True)
 
 
 @pytest.fixture(scope="module", params=engine_params())
@@ -92,7 +106,20 @@ def executor(new_executor: Callable[[], LocalExecutor]) -> LocalExecutor:
 
 @pytest.fixture
 def make_job(tmp_path: Path, engine: TestedEngine) -> Callable[..., JobSpec]:
-    return lambda **args: contained_job(engine, tmp_path, **args)
+    """Its folder holds the platform's, which is hidden, where the engine can do that."""
+    workdir = tmp_path / "work" if engine.name == "apptainer" else tmp_path
+    workdir.mkdir(exist_ok=True)
+    return lambda **args: contained_job(engine, workdir, **args)
+
+
+def in_image(world: ExecutorWorld, engine: TestedEngine, spec: JobSpec, generation: int) -> LaunchGang:
+    return LaunchGang(
+        job_id=world.job_id,
+        generation=generation,
+        target=Target(devices=world.devices[:1]),
+        spec=msgspec.structs.replace(spec, image=engine.image),
+        total_steps=None,
+    )
 
 
 @pytest.mark.slow
@@ -124,7 +151,16 @@ def test_a_container_reads_and_writes_what_is_its_jobs(
     engine: TestedEngine,
     tmp_path: Path,
 ) -> None:
-    executor.perform(launch(make_job, devices(0)))
+    data, results = (
+        tmp_path.with_name(f"{tmp_path.name}-data"),
+        tmp_path.with_name(f"{tmp_path.name}-results"),
+    )
+    for folder in (data, results):
+        folder.mkdir()
+    command = launch(make_job, devices(0))
+    mounts = (Mount(str(data), "/data"), Mount(str(results), str(results), True))
+    spec = msgspec.structs.replace(command.spec, mounts=mounts)
+    executor.perform(msgspec.structs.replace(command, spec=spec))
     other = msgspec.structs.replace(launch(make_job, devices(1)), job_id="other")
     executor.perform(other)
     listener.wait(GangStarted, num=2)
@@ -136,7 +172,8 @@ def test_a_container_reads_and_writes_what_is_its_jobs(
         str(tmp_path / "state" / "agent.log"),
     ]
     name = next(name for name in engine.running() if JOB in name)
-    names = f"WORKDIR, JOB = {str(tmp_path)!r}, {str(jobs / JOB)!r}\n"
+    written = [str(tmp_path), str(jobs / JOB), str(jobs / JOB / "output"), "/data", str(results)]
+    names = f"WRITTEN = {written}\n"
     done = json.loads(engine.call("exec", name, "python3", "-c", names + PROBE, str(tmp_path), *secrets))
     assert done["writes"] == {
         "/": False,
@@ -145,7 +182,10 @@ def test_a_container_reads_and_writes_what_is_its_jobs(
         str(tmp_path): False,
         str(jobs / JOB): True,
         str(jobs / JOB / "output"): True,
+        "/data": False,
+        str(results): True,
     }
+    assert (results / "probe").stat().st_uid == os.geteuid()
     assert done["reads"] == {str(tmp_path): True} | dict.fromkeys(secrets, False)
     assert (done["capabilities"], done["new_privileges"], done["user"]) == (0, False, os.geteuid())
     assert (jobs / JOB / "output" / "probe").exists()
@@ -174,6 +214,7 @@ def test_containers_end_with_their_agent_and_the_next_one_begins_again(
 
 
 @pytest.mark.slow
+@TELLING
 def test_an_image_that_cannot_train_fails_its_job_and_no_other(
     executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
 ) -> None:
@@ -269,3 +310,37 @@ def test_a_machine_without_an_engine_is_ruled_out_at_once(
     assert (
         "has no program that runs containers" in ruled_out.message and "install docker" in ruled_out.message
     )
+
+
+@pytest.mark.slow
+def test_the_command_of_a_fixed_job_runs_in_its_image(
+    world: ExecutorWorld, engine: TestedEngine, tmp_path: Path
+) -> None:
+    tells = "import os, sys; print(sorted(os.environ), os.getcwd()); sys.exit(127)"
+    jobs = [
+        ("python3", "-c", tells),
+        ("no-such-command",),
+        ("python3", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"),
+    ]
+    for generation, command in enumerate(jobs, start=1):
+        world.executor.perform(in_image(world, engine, fixed(tmp_path, *command), generation))
+        world.wait(GangEnded, generation)
+    tells_all, lacks, crashes = [event for event in world.listener.events if isinstance(event, GangEnded)]
+    told = tells_all.message.splitlines()
+    assert told[0] == "its command ended with status 127; its log ends:"
+    assert str(tmp_path) in told[1] and "SWELL_OUTPUT" in told[1]
+    assert "SWELL_TOKEN" not in told[1] and "OMP_NUM_THREADS" not in told[1]
+    assert "there is no command 'no-such-command' in its image" in lacks.message
+    assert (crashes.outcome, crashes.message) == (Outcome.FAILED, "its command was killed by SIGSEGV")
+    assert not engine.running()
+
+
+@pytest.mark.slow
+def test_the_command_of_a_fixed_job_in_an_image_has_its_limit_and_its_grace(
+    world: ExecutorWorld, engine: TestedEngine, tmp_path: Path, platform: SharedPlatform
+) -> None:
+    spec = fixed(tmp_path, "python3", "-c", SAVES_OUTPUT, time_s=3.0)
+    world.executor.perform(in_image(world, engine, spec, 1))
+    assert world.wait(GangEnded, 1).outcome is Outcome.TIMED_OUT
+    assert (platform.state_dir / "jobs" / world.job_id / "output" / "saved").exists()
+    assert not engine.running()

@@ -23,7 +23,7 @@ import swell
 from swell.api.intake import SubmissionCheck
 from swell.api.submission import Submission
 from swell.executors.local.containers import bootstrap
-from swell.executors.local.containers.command import Mount, job_mounts, package_mounts, run_words
+from swell.executors.local.containers.command import job_mounts, mount_words, package_mounts, run_words
 from swell.executors.local.containers.engine import (
     ContainerEngine,
     ContainerKind,
@@ -32,21 +32,20 @@ from swell.executors.local.containers.engine import (
     engine_offers,
 )
 from swell.executors.local.processes.listing import is_alive
-from swell.model.code import CodeTree, tree_path
+from swell.model.code import CodeLimits, CodeTree, tree_path
 from swell.model.errors import InvalidJob
-from swell.model.job import CodeSource
-from swell.store.code_snapshot import CodeLimits
+from swell.model.job import FIXED_ENTRY, CodeSource, Mount
 from swell.store.folder import StateFolder
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 
-DOCKER, PODMAN = ContainerEngine("docker"), ContainerEngine("podman")
+DOCKER, PODMAN, APPTAINER = map(ContainerEngine, ("docker", "podman", "apptainer"))
 
 
 # ---------------------------------------------------------------- mounts
 @given(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r"), min_size=1))
 def test_any_path_can_be_mounted(name: str) -> None:
     """The engines read the option as a line of CSV."""
-    option, fields = Mount(f"/data/{name}", f"/data/{name}").words(DOCKER)
+    option, fields = mount_words(DOCKER, Mount(f"/data/{name}", f"/data/{name}"))
     assert option == "--mount"
     (read,) = csv.reader([fields]) if "\n" not in name else csv.reader(fields.splitlines(keepends=True))
     pairs = dict(field.partition("=")[::2] for field in read)
@@ -110,6 +109,54 @@ def test_code_is_mounted_wherever_it_lies_and_by_both_of_its_names(folder: Path,
     assert sources >= {"/elsewhere/lib", str(tmp_path / "home"), str(tmp_path / "disk")}
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("{tmp}/state/jobs/k", "/x"),
+        ("{tmp}/state", "/x"),
+        ("/", "/x"),
+        ("/proc/self", "/x"),
+        ("/run/swell", "/x"),
+        ("/etc", "/x"),
+        ("{tmp}/data", "/usr"),
+        ("{tmp}/data", "/proc/self/mem"),
+        ("{tmp}/data", "{tmp}/state/jobs/j"),
+        ("{tmp}/data", "/run/swell/packages/0"),
+    ],
+)
+def test_what_is_of_the_platform_or_of_other_processes_is_no_mount(
+    folder: Path, tmp_path: Path, source: str, target: str, is_link: bool
+) -> None:
+    mount = Mount(source.format(tmp=tmp_path), target.format(tmp=tmp_path))
+    if is_link:
+        (tmp_path / "link").symlink_to(mount.source)
+        mount = msgspec.structs.replace(mount, source=str(tmp_path / "link"))
+    spec = make_spec(workdir=str(tmp_path / "work"), entry="a:b", image="img:1", mounts=(mount,))
+    with pytest.raises(InvalidJob, match="a mount is"):
+        job_mounts(tmp_path / "state", folder, spec)
+
+
+def test_a_mount_above_the_platforms_folders_hides_them(folder: Path, tmp_path: Path) -> None:
+    mounts = (Mount(str(tmp_path), "/inside", True), Mount("/data", "/data"))
+    spec = make_spec(workdir=str(tmp_path / "work"), entry="a:b", mounts=mounts)
+    found = job_mounts(tmp_path / "state", folder, spec)
+    assert {*mounts, Mount("", "/inside/state")} <= set(found)
+
+
+def test_a_job_of_a_user_mounts_what_only_root_can_move(folder: Path, tmp_path: Path) -> None:
+    """The engine is root: it follows paths that the user may not, and that others may have changed since."""
+    (tmp_path / "mine").symlink_to("/opt")
+    fixed, closed, mine = Mount("/opt", "/opt"), Mount("/root/x", "/x"), Mount(str(tmp_path / "data"), "/x")
+    linked = Mount(str(tmp_path / "mine"), "/y", True)
+    spec = make_spec(workdir=str(tmp_path / "work"), entry="a:b", run_as="ann", mounts=(fixed, linked))
+    found = job_mounts(tmp_path / "state", folder, spec)
+    assert {fixed, Mount("/opt", "/y", True)} <= set(found) and str(tmp_path / "work") not in str(found)
+    for mount in (closed, mine):
+        with pytest.raises(InvalidJob, match="path a user could change"):
+            job_mounts(tmp_path / "state", folder, msgspec.structs.replace(spec, mounts=(mount,)))
+
+
 OWN, PLATFORMS = (
     "which a container has of its own; use",
     "which is of the platform; use a folder of the job's",
@@ -127,12 +174,13 @@ def test_what_a_container_or_the_platform_has_of_its_own_is_no_workdir(
     folder: Path, tmp_path: Path, workdir: str, why: str
 ) -> None:
     (tmp_path / "link").symlink_to("state")
+    (tmp_path / "state" / "jobs" / "k").mkdir()
     spec = make_spec(workdir=workdir.format(tmp=tmp_path), entry="package:main", image="img:1")
     with pytest.raises(InvalidJob, match=why):
         job_mounts(tmp_path / "state", folder, spec)
     asked = Submission(global_batch=8, steps=1, code=CodeSource.LIVE)
     with pytest.raises(InvalidJob, match=why):
-        SubmissionCheck(StateFolder(tmp_path / "state"), CodeLimits()).prepare(asked, spec, is_owners=True)
+        SubmissionCheck(StateFolder(tmp_path / "state"), CodeLimits()).prepare(asked, spec, user="")
 
 
 # ---------------------------------------------------------------- options
@@ -159,6 +207,17 @@ def test_a_container_can_do_little() -> None:
     assert "SWELL_TOKEN" not in line and "--memory" not in line and "--gpus" not in line
 
 
+def test_apptainer_gets_gpus_and_no_folder_of_this_machine_by_itself() -> None:
+    found = words(APPTAINER, ("GPU-a",), memory_bytes=1024)
+    assert found[:5] == ["exec", "--containall", "--no-home", "--no-privs", "--nv"]
+    assert "--nv" not in words(APPTAINER)
+    script = "/run/swell/packages/0/swell/executors/local/containers/bootstrap.py"
+    assert found[-3:] == ["img:1", "python3", script]
+    assert found[found.index("--mount") + 1] == "type=bind,source=/work,destination=/work,readonly"
+    with pytest.raises(ValueError, match="Apptainer cannot hide"):
+        mount_words(APPTAINER, Mount("", "/home/state"))
+
+
 def test_a_memory_limit_counts_swap_too() -> None:
     assert "--memory 1024 --memory-swap 1024" in " ".join(words(DOCKER, memory_bytes=1024))
 
@@ -172,7 +231,7 @@ def test_a_worker_has_the_gpus_of_its_devices_and_no_others() -> None:
 
 # ---------------------------------------------------------------- inside
 def told(**changes: Any) -> dict[str, Any]:
-    usual = {"version": swell.__version__, "abi": "none", "packages": [], "modules": []}
+    usual = {"version": swell.__version__, "abi": "none", "packages": [], "modules": [], "is_command": False}
     return usual | changes
 
 
@@ -198,6 +257,7 @@ def find(order: dict[str, Any], *without: str) -> str:
         (told(), ("torch",), f"its Python has no torch; install 'swell[torch]=={swell.__version__}' in it"),
         (told(), ("torch", "msgspec"), "its Python has no torch and no msgspec"),
         (told(abi="cpython-39"), ("swell",), "made for cpython-39, do not fit its Python"),
+        (told(abi="cpython-39", is_command=True), ("swell", "torch", "msgspec"), ""),
     ],
 )
 def test_an_image_says_what_it_lacks(order: dict[str, Any], without: tuple[str, ...], says: str) -> None:
@@ -205,6 +265,12 @@ def test_an_image_says_what_it_lacks(order: dict[str, Any], without: tuple[str, 
     answer = find(order, *without)
     assert says in answer
     assert bool(answer) == bool(says)
+
+
+def test_what_starts_a_command_needs_the_standard_library_alone() -> None:
+    first, *_ = package_mounts()
+    code = f"import sys; sys.path.append({first.source!r}); import {FIXED_ENTRY.partition(':')[0]}"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 
 def test_the_platforms_packages_hold_the_script_that_begins() -> None:
@@ -336,5 +402,5 @@ def test_a_program_that_hangs_or_is_gone_is_an_answer(
 
 
 def test_podman_does_not_copy_what_is_hidden() -> None:
-    assert "notmpcopyup" in Mount("", "/state").words(PODMAN)[1]
-    assert "notmpcopyup" not in Mount("", "/state").words(DOCKER)[1], "it does not know the word"
+    assert "notmpcopyup" in mount_words(PODMAN, Mount("", "/state"))[1]
+    assert "notmpcopyup" not in mount_words(DOCKER, Mount("", "/state"))[1], "it does not know the word"

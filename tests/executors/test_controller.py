@@ -16,12 +16,14 @@ from swell.executors.gang import host_messages as h
 from swell.executors.gang.host_messages import HostMessage, trial_run
 from swell.model.command import ProfileJob, StopGang, SuspendGang
 from swell.model.event import (
+    IDLE,
     GangEnded,
     GangResized,
     GangStarted,
     GangSuspended,
     HostRuledOut,
     JobWarned,
+    NodeTested,
     Outcome,
     ProfilingFailed,
     ResizeFailed,
@@ -29,7 +31,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity
-from swell.model.usage import GangUsage
+from swell.model.usage import DeviceReading, GangUsage
 from swell.wire import messages as m
 
 
@@ -104,6 +106,51 @@ def test_a_failure_of_any_length_is_told_in_16_kib_with_its_begin_and_its_end(fl
     (ended,) = of_kind(fleet, GangEnded)
     assert len(ended.message) <= 16 << 10
     assert "Traceback" in ended.message and ended.message.endswith("KeyError: 'lr'")
+
+
+# ---------------------------------------------------------------- what devices do
+def test_the_daemon_hears_what_devices_of_a_host_do_and_no_others_while_it_reads(fleet: Fleet) -> None:
+    read = {"a/0": DeviceReading(use=0.5), "b/0": DeviceReading(use=9e9), "no/0": DeviceReading(use=0.1)}
+    fleet.hosts["a"].answer(h.DevicesRead(readings=read))
+    assert fleet.line.readings == [{"a/0": DeviceReading(use=0.5)}]
+    fleet.line.is_full = True
+    fleet.hosts["a"].answer(h.DevicesRead(readings=read))
+    fleet.line.is_full, fleet.line.is_open = False, False
+    fleet.hosts["a"].answer(h.DevicesRead(readings=read))
+    assert len(fleet.line.readings) == 1 and not of_kind(fleet, JobWarned)
+
+
+def test_devices_are_tested_on_their_host_which_is_believed_of_its_own(fleet: Fleet) -> None:
+    order = h.TestDevices(node="a", devices=("a/0", "a/1"))
+    fleet.controller.test_devices(order)
+    (tested,) = of_kind(fleet, NodeTested)
+    assert tested.name == "a" and [one.device for one in tested.results] == ["a/0", "a/1"]
+    assert [message for host in fleet.hosts.values() for message in host.told] == [order]
+    fleet.hosts["b"].answer(tested)
+    fleet.controller.test_devices(h.TestDevices(node="gone", devices=("gone/0",)))
+    assert of_kind(fleet, NodeTested) == [tested]
+
+
+def test_the_owner_is_told_how_many_devices_of_all_hosts_are_idle_until_none_is(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "a/1", "b/0"))
+
+    def idle(host: str, num: int) -> str | None:
+        """What the owner is told then; None: nothing."""
+        before = len(of_kind(fleet, JobWarned))
+        fleet.hosts[host].answer(h.UsageRead(run=JOB, usage=GangUsage(cpu_s=1.0, num_idle=num)))
+        told = of_kind(fleet, JobWarned)[before:]
+        assert all((event.job_id, event.about) == (JOB, IDLE) for event in told) and len(told) <= 1
+        return told[0].message if told else None
+
+    assert idle("a", 0) is idle("b", 0) is None
+    assert (idle("a", 2) or "").startswith("2 of its 3 devices computed for less than 5% of the last 10 min")
+    assert idle("a", 2) is None
+    assert (idle("b", 1) or "").startswith("3 of its 3 devices")
+    fleet.replace_controller()
+    assert (idle("b", 1) or "").startswith("1 of its 3 devices")
+    assert idle("b", 0) == ""
+    fleet.replace_controller()
+    assert idle("a", 0) == "", "the one before may have said otherwise"
 
 
 # ---------------------------------------------------------------- one gang on several hosts

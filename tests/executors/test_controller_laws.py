@@ -19,17 +19,20 @@ from swell.executors.gang.gang_record import flatten
 from swell.executors.gang.job_context import GangSettings
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangSuspended
-from swell.model.job import Elasticity, JobSpec
+from swell.model.job import Elasticity, FixedTerms, JobSpec
 from swell.model.target import Configuration, Target
 
-JOBS = ("one", "two", "script")
+JOBS = ("one", "two", "script", "fixed")
 HOSTS = ("a", "b", "c")
 DEVICES = tuple(f"{host}/{number}" for host in HOSTS for number in range(2))
-TRIED = tuple(f"tried {job}" for job in JOBS)  #: jobs that have trial runs, and no gang meanwhile
+TRIED = tuple(
+    f"tried {job}" for job in JOBS if job != "fixed"
+)  #: jobs that have trial runs, and no gang meanwhile
 SPECS: dict[str, JobSpec] = {
     job: make_spec(
         entry=f"/scripts/{job}.py",
-        elasticity=Elasticity.RESTART if job == "script" else Elasticity.LIVE,
+        elasticity={"script": Elasticity.RESTART, "fixed": Elasticity.FIXED}.get(job, Elasticity.LIVE),
+        fixed=FixedTerms(time_s=3.0, grace_s=1.0) if job == "fixed" else None,
     )
     for job in JOBS
 }
@@ -74,6 +77,8 @@ class Scene:
     def command(self, kind: str, job: str, devices: tuple[str, ...] = ()) -> None:
         if kind in ("launch", "change") and not self.is_sensible(job, devices):
             return
+        if job == "fixed" and (kind in ("try", "change") or (kind == "launch" and self.has_gang(job))):
+            return  # it is started and ended, no more
         self.generation += 1
         number = self.generation
         target = Target(devices=devices, configuration=Configuration(share=1 / (1 + number % 3)))

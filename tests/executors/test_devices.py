@@ -5,11 +5,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import pynvml
+import msgspec
 import pytest
+from tests.executors.fake_nvml import FakeGpu, FakeNvml
 
 from swell.executors.local import devices as module
+from swell.executors.local import gpus as nvml_module
 from swell.executors.local.devices import DeviceError, parse_devices
+from swell.executors.node.options import NodeOptions
 
 GPUS = [("GPU-aa", "NVIDIA H200"), ("GPU-ab", "NVIDIA H200"), ("GPU-b", "NVIDIA H200")]
 
@@ -42,7 +45,7 @@ def test_slots_may_share_cores() -> None:
 
 
 def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_find_gpus", lambda: GPUS)
+    monkeypatch.setattr(module, "find_gpus", lambda: GPUS)
     for text in ("auto", "cuda", "cuda:all"):
         (node,) = parse_devices(text)
         assert node.node.kind == "cuda:NVIDIA H200"
@@ -52,57 +55,23 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     assert node.node.devices == ("node0/0",)
     with pytest.raises(DeviceError, match="asks 4 GPUs but this machine has 3"):
         parse_devices("cuda:4")
-    monkeypatch.setattr(module, "_find_gpus", lambda: [*GPUS, ("GPU-c", "Tesla T4")])
+    monkeypatch.setattr(module, "find_gpus", lambda: [*GPUS, ("GPU-c", "Tesla T4")])
     with pytest.raises(DeviceError, match="2 kinds"):
         parse_devices("cuda")
 
 
-class FakeNvml:
-    """In place of `pynvml`: GPUs in order of the PCI bus, each with a name and whether MIG divides it."""
-
-    NVMLError, NVMLError_Uninitialized = pynvml.NVMLError, pynvml.NVMLError_Uninitialized
-
-    def __init__(self, *gpus: tuple[str, str, bool | None]) -> None:
-        self._gpus = gpus
-        self.num_inits = 0
-
-    def nvmlInit(self) -> None:  # noqa: N802 - its names
-        self.num_inits += 1
-
-    def nvmlShutdown(self) -> None:  # noqa: N802
-        pass
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        return len(self._gpus)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> tuple[str, str, bool | None]:  # noqa: N802
-        return self._gpus[index]
-
-    def nvmlDeviceGetUUID(self, gpu: tuple[str, str, bool | None]) -> str:  # noqa: N802
-        return gpu[0]
-
-    def nvmlDeviceGetName(self, gpu: tuple[str, str, bool | None]) -> str:  # noqa: N802
-        return gpu[1]
-
-    def nvmlDeviceGetMigMode(self, gpu: tuple[str, str, bool | None]) -> list[int]:  # noqa: N802
-        if gpu[2] is None:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        return [int(gpu[2]), 0]
-
-
-T4, H200 = ("GPU-0123456789", "Tesla T4", None), ("GPU-abcdefabcd", "NVIDIA H200", False)
-OTHER_H200, DIVIDED = ("GPU-abcdefab99", "NVIDIA H200", False), ("GPU-77", "NVIDIA H200", True)
+T4, H200 = FakeGpu("GPU-0123456789", "Tesla T4", None), FakeGpu("GPU-abcdefabcd")
+OTHER_H200, EMPTY = FakeGpu("GPU-abcdefab99"), FakeGpu("GPU-77", is_divided=True)
+SLICES = [FakeGpu(f"MIG-5c89852c-{number}", "NVIDIA H200 MIG 1g.18gb") for number in range(3)]
+DIVIDED = FakeGpu("GPU-88", is_divided=True, slices=SLICES)
 
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Sets the GPUs of the machine, and CUDA_VISIBLE_DEVICES."""
 
-    def set_to(*gpus: tuple[str, str, bool | None], visible: str | None = None) -> None:
-        monkeypatch.setattr(module, "pynvml", FakeNvml(*gpus))
+    def set_to(*gpus: FakeGpu, visible: str | None = None) -> None:
+        monkeypatch.setattr(nvml_module, "pynvml", FakeNvml(*gpus))
         monkeypatch.setattr(module, "islands_of_gpus", lambda uuids: (uuids, ()))
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if visible is not None:
@@ -115,21 +84,17 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.mark.parametrize(
     ("gpus", "visible", "why"),
     [
-        (
-            [H200],
-            "MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f",
-            "'MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f', a MIG",
-        ),
-        ([H200], "MIG-GPU-abcdefabcd/1/0", "a MIG slice of a GPU; Swell offers whole GPUs"),
-        ([H200], "0,MIG-x", "'MIG-x', a MIG slice"),
-        ([DIVIDED], None, "GPU GPU-77 (NVIDIA H200) is divided into MIG slices; Swell offers whole GPUs"),
-        ([H200, DIVIDED], "1", "GPU GPU-77 (NVIDIA H200) is divided"),
+        ([H200], "MIG-5c89852c-0", "'MIG-5c89852c-0', which is no GPU of this machine"),
+        ([H200], "0,MIG-x", "'MIG-x', which is no GPU of this machine"),
+        ([DIVIDED], "MIG-5c", "'MIG-5c', which is more than one GPU of this machine"),
+        ([EMPTY], None, "GPU GPU-77 (NVIDIA H200) is divided by MIG and has no instance"),
+        ([H200, EMPTY], "1", "GPU GPU-77 (NVIDIA H200) is divided"),
         ([H200], "7", "'7', which is no GPU of this machine: it has numbers 0 to 0"),
         ([H200], "GPU-other", "'GPU-other', which is no GPU of this machine"),
         ([H200, OTHER_H200], "GPU-abc", "'GPU-abc', which is more than one GPU of this machine"),
     ],
 )
-def test_what_names_no_whole_gpu_is_refused_and_no_cpus_are_offered_instead(
+def test_what_names_no_gpu_is_refused_and_no_cpus_are_offered_instead(
     nvml: Callable[..., None], gpus: list[Any], visible: str | None, why: str, text: str
 ) -> None:
     nvml(*gpus, visible=visible)
@@ -145,8 +110,38 @@ def test_who_hides_all_gpus_is_offered_cpus(nvml: Callable[..., None], visible: 
 
 
 def test_a_gpu_that_is_divided_may_be_left_out(nvml: Callable[..., None]) -> None:
-    nvml(DIVIDED, H200, visible="1")
+    nvml(EMPTY, H200, visible="1")
     assert parse_devices("auto")[0].node.kind == "cuda:NVIDIA H200"
+
+
+@pytest.mark.parametrize(
+    ("visible", "numbers"),
+    [(None, [0, 1, 2]), ("0", [0, 1, 2]), ("MIG-5c89852c-2,MIG-5c89852c-0", [2, 0]), ("GPU-88", [0, 1, 2])],
+)
+def test_instances_of_mig_are_devices_of_their_kind(
+    nvml: Callable[..., None], visible: str | None, numbers: list[int]
+) -> None:
+    nvml(DIVIDED, visible=visible)
+    (local,) = parse_devices("auto")
+    assert local.node.kind == "cuda:NVIDIA H200 MIG 1g.18gb"
+    assert [one.cuda for one in local.bindings.values()] == [SLICES[number].uuid for number in numbers]
+    assert not local.node.can_sum
+
+
+def test_a_host_of_instances_keeps_their_kind_in_any_name_that_it_gives_them(
+    nvml: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml(DIVIDED)
+    options = NodeOptions(join="127.0.0.1:1", name="a", advertise="127.0.0.1", devices="cuda")
+    with pytest.raises(DeviceError, match="MIG instances"):
+        msgspec.structs.replace(options, kind="small").node()
+    assert not msgspec.structs.replace(options, kind="small MIG 1g").node().node.can_sum
+
+
+def test_whole_gpus_and_instances_are_two_kinds(nvml: Callable[..., None]) -> None:
+    nvml(H200, DIVIDED)
+    with pytest.raises(DeviceError, match=r"2 kinds.*CUDA_VISIBLE_DEVICES=MIG-5c89852c-0,MIG"):
+        parse_devices("auto")
 
 
 def test_a_variable_of_another_machine_means_nothing_where_there_is_no_gpu(nvml: Callable[..., None]) -> None:
@@ -166,12 +161,12 @@ def test_the_remedy_for_gpus_of_several_kinds_chooses_those_of_one(nvml: Callabl
         (node,) = parse_devices("auto")
         assert node.node.kind == kind
         assert [binding.cuda for binding in node.bindings.values()] == [
-            uuid for uuid, name, _ in (T4, H200, OTHER_H200) if kind == f"cuda:{name}"
+            gpu.uuid for gpu in (T4, H200, OTHER_H200) if kind == f"cuda:{gpu.name}"
         ]
 
 
 def test_without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_find_gpus", list)
+    monkeypatch.setattr(module, "find_gpus", list)
     assert parse_devices("auto")[0].node.kind == "cpu"
     with pytest.raises(DeviceError, match="finds no GPU"):
         parse_devices("cuda:1")
@@ -231,7 +226,7 @@ def test_islands_that_cannot_be(text: str, why: str) -> None:
 
 def test_gpus_of_an_island_are_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = [(f"GPU-{number}", "NVIDIA H200") for number in range(4)]
-    monkeypatch.setattr(module, "_find_gpus", lambda: gpus)
+    monkeypatch.setattr(module, "find_gpus", lambda: gpus)
     order = ["GPU-0", "GPU-2", "GPU-1", "GPU-3"]
     monkeypatch.setattr(module, "islands_of_gpus", lambda uuids: (order, ((2, 2),)))
     (node,) = parse_devices("cuda")

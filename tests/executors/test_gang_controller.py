@@ -21,7 +21,14 @@ from tests.executors.puppets import (
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.host_messages import Effect, SignalWorker, TellWorker, WorkerOrder, WorkerState
+from swell.executors.gang.host_messages import (
+    Effect,
+    SignalWorker,
+    TellWorker,
+    WorkerOrder,
+    WorkerSaid,
+    WorkerState,
+)
 from swell.model.command import StopGang, SuspendGang
 from swell.model.event import (
     Event,
@@ -399,7 +406,7 @@ def taken_over(made: PuppetWorld, *facts: WorkerState) -> tuple[GangController, 
 def facts_of(number: int, *said: m.FromWorker) -> WorkerState:
     facts = WorkerState(pid=1000 + number, told=1)
     for message in (m.Joined(generation=1, steps=0), *said):
-        facts.note(message)
+        facts.hear(WorkerSaid(run="", worker=number, message=message))
     return facts
 
 

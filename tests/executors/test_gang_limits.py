@@ -28,8 +28,7 @@ from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.limits.allocation import MemoryKills, num_kills_for_memory
-from swell.executors.local.limits.control_groups import PREFIX
-from swell.executors.local.limits.detection import limiter_offers
+from swell.executors.local.limits.control_groups import PREFIX, limiter_offers
 from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
@@ -208,6 +207,9 @@ def test_a_worker_that_was_killed_for_memory_says_so() -> None:
     assert scene.limits.exited(JOB, "1", -signal.SIGTERM) == (-signal.SIGTERM, "")
     assert scene.limits.exited(JOB, "2", kill) == (OVER_MEMORY, "memory limit of 1.1 GB")
     assert scene.limits.exited(JOB, "3", kill) == (kill, ""), "that was another one"
+    scene.group.num_oom = 2
+    assert scene.limits.exited(JOB, "3", 137) == (OVER_MEMORY, "memory limit of 1.1 GB"), "so says a shell"
+    assert scene.limits.exited(JOB, "3", 137) == (137, "")
     scene.limiter.broken.add("killed")
     assert scene.limits.exited(JOB, "4", kill) == (kill, "")
 

@@ -17,6 +17,7 @@ from tests.executors.listening import Listener
 from swell.executors.controller.protocol import (
     PROTOCOL,
     DevicesWanted,
+    EventTold,
     Gathering,
     Inventory,
     Perform,
@@ -26,7 +27,7 @@ from swell.executors.local.agent.address import AgentAddress
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import StopGang
-from swell.model.event import RunningWork
+from swell.model.event import GangEnded, Outcome, RunningWork
 
 PATIENCE_S = 20.0
 INVENTORY = Inventory(protocol=PROTOCOL, boot_id="boot", num_performed=0, work=RunningWork(trials=("job-1",)))
@@ -70,7 +71,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     monkeypatch.setattr(
         link,
         "find_agent",
-        lambda state_dir: AgentAddress(port=where["port"], pid=1, token="t", boot_id="boot"),
+        lambda state_dir: AgentAddress(port=where["port"], pid=1, token="t"),
     )
     monkeypatch.setattr(link, "is_stopped", lambda pid: False)
     return where
@@ -139,6 +140,30 @@ def test_an_agent_that_comes_is_sent_what_its_owner_says_and_nothing_that_was_fo
     executor.close()
     assert [told.command for told in heard] == [of_first, of_second]
     assert heard[1].number > heard[0].number
+
+
+def test_what_an_agent_that_comes_tells_is_heard_once_its_owner_has_taken_what_it_runs(
+    found: dict[str, int], tmp_path: Path
+) -> None:
+    told = GangEnded(at_s=1.0, job_id="j", generation=1, outcome=Outcome.LOST, steps=0)
+    listener, is_told = Listener(), threading.Event()
+
+    def tell(connection: socket.socket, lines: BinaryIO) -> None:
+        say(connection, msgspec.structs.replace(INVENTORY, boot_id="next"))
+        say(connection, EventTold(number=1, event=told))
+        is_told.set()
+        lines.readline()
+
+    agent = Agent(lambda connection, lines: say(connection, INVENTORY), tell)
+    found["port"] = agent.port
+    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), ())
+    executor.start(listener.put, listener.find)
+    eventually(lambda: is_told.is_set() and bool(listener.found))
+    assert not listener.events
+    executor.perform_again([StopGang(job_id="j", generation=1)], listener.found[0])
+    assert listener.wait(GangEnded).outcome is Outcome.LOST
+    agent.close()
+    executor.close()
 
 
 def test_a_daemon_that_closes_does_not_wait_for_it(found: dict[str, int], tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.local import devices
-from swell.executors.local.devices import BY_NVLINK, islands_by_distance, islands_of_gpus
+from swell.executors.local import gpus
+from swell.executors.local.gpus import BY_NVLINK, islands_by_distance, islands_of_gpus
 from swell.model.node import Islands, checked, islands_text, parse_islands
 
 SWITCH, SOCKET, MACHINE = 10, 40, 50
@@ -73,7 +73,7 @@ def fake_nvml(monkeypatch: pytest.MonkeyPatch, linked: set[frozenset[str]]) -> N
         nvmlDeviceGetP2PStatus=status,
         nvmlDeviceGetTopologyCommonAncestor=ancestor,
     )
-    monkeypatch.setattr(devices, "pynvml", fake)
+    monkeypatch.setattr(gpus, "pynvml", fake)
 
 
 def test_nvlink_joins_across_sockets(monkeypatch: pytest.MonkeyPatch) -> None:

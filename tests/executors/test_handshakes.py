@@ -28,16 +28,16 @@ class Guard:
     """Lets in what says `me`, and listens to it."""
 
     def __init__(self) -> None:
-        self.handshakes = Handshakes(self._identify)
+        self.handshakes = Handshakes(bytes, self._admit)
         self.links: list[LineLink] = []
         self.heard: list[int] = []
 
-    def _identify(self, link: LineLink, line: bytes) -> None:
+    def _admit(self, link: LineLink, line: bytes) -> bool:
         if line != b"me":
-            link.refuse("wrong token")
-            return
+            return False
         self.links.append(link)
         link.heard = lambda link, line: self.heard.append(len(line))
+        return True
 
 
 def with_strangers(play: Callable[[Guard, Callable[[], Awaitable[Client]]], Awaitable[None]]) -> Guard:
@@ -82,11 +82,11 @@ def test_silent_connections_give_way_to_the_next() -> None:
         first = [await connect() for _ in range(20)]
         rest = await asyncio.gather(*(connect() for _ in range(handshakes.MAX_UNIDENTIFIED)))
         assert all(await asyncio.gather(*map(is_closed, first))), "the oldest go"
-        assert len(guard.handshakes._unidentified) == handshakes.MAX_UNIDENTIFIED
+        assert len(guard.handshakes._acceptor.unidentified) == handshakes.MAX_UNIDENTIFIED
         _, writer = await connect()
         writer.write(b"me\nhello\n")
         await until(lambda: guard.heard == [5])
-        assert len(guard.handshakes._unidentified) <= handshakes.MAX_UNIDENTIFIED
+        assert len(guard.handshakes._acceptor.unidentified) <= handshakes.MAX_UNIDENTIFIED
         rest[-1][1].close()
 
     with_strangers(play)
@@ -98,7 +98,7 @@ def test_a_first_line_is_short_and_right(said: bytes) -> None:
         client = await connect()
         client[1].write(said)
         assert await is_closed(client)
-        await until(lambda: not guard.handshakes._unidentified)
+        await until(lambda: not guard.handshakes._acceptor.unidentified)
 
     assert with_strangers(play).links == []
 
@@ -112,7 +112,7 @@ def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         whole[1].write(b"me\n")
         assert await is_closed(silent)
         assert await is_closed(half)
-        await until(lambda: not guard.handshakes._unidentified)
+        await until(lambda: not guard.handshakes._acceptor.unidentified)
         whole[1].write(b"x" * MAX_LINE_BYTES + b"\n")
         await until(lambda: guard.heard == [MAX_LINE_BYTES])
         whole[1].write(b"x" * (MAX_LINE_BYTES + 1))

@@ -62,7 +62,7 @@ class Submitted:
             storage=str(self.storage),
         )
         spec = msgspec.structs.replace(self.spec, **changes)
-        return place_job(options, h.OpenRun(run=JOB, job_id=JOB, spec=spec))
+        return place_job(options, h.OpenRun(run=JOB, job_id=JOB, spec=spec), lambda *_: "")
 
     def placed(self, host: str) -> JobPlace:
         place = self.open(host)
@@ -204,7 +204,7 @@ def test_a_worker_has_ended_though_the_storage_does_not_show_its_log(
     def fail(*asked: object, **how: object) -> object:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
-    logs = RunLogSet(storage / "jobs", TRIAL)
+    logs = RunLogSet(storage / "jobs", storage / "jobs", TRIAL)
     monkeypatch.setattr(os, "listdir", fail)
     monkeypatch.setattr(Path, "exists", fail)
     assert logs.end(0, is_tail_wanted) == ""

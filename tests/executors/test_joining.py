@@ -26,7 +26,6 @@ from swell.executors.remote.certificate import (
     CERTIFICATE_FILE,
     controller_context,
     fingerprint_of,
-    host_context,
     make_certificate,
 )
 from swell.executors.remote.host_address import parse_address
@@ -41,6 +40,7 @@ from swell.executors.remote.join_tokens import (
 )
 from swell.executors.remote.joining import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused, introduction, join
 from swell.executors.remote.listening_door import ListeningDoor
+from swell.wire.peers import pinning_context
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 20.0
@@ -100,7 +100,7 @@ class Head:
         return host
 
     async def stranger(self, *, is_tls: bool = True) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        tls = {"ssl": host_context(), "server_hostname": ""} if is_tls else {}
+        tls = {"ssl": pinning_context(), "server_hostname": ""} if is_tls else {}
         return await asyncio.open_connection(LOOPBACK, self.port, **tls)  # type: ignore[arg-type]
 
 
@@ -377,7 +377,7 @@ def test_a_certificate_is_made_once_and_told_if_damaged(tmp_path: Path) -> None:
 
 def test_older_tls_is_refused(tmp_path: Path) -> None:
     async def scene(head: Head) -> None:
-        context = host_context()
+        context = pinning_context()
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await asyncio.open_connection(LOOPBACK, head.port, ssl=context, server_hostname="")

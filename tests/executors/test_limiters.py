@@ -20,13 +20,17 @@ from tests.executors.fake_groups import FakeKernel, FakeV1, FakeV2
 
 from swell.executors.local.limits import control_groups
 from swell.executors.local.limits.allocation import PERIOD_US, available_cores, quota_us
-from swell.executors.local.limits.control_groups import CgroupV1, CgroupV2, ControlGroup, ControlGroups
-from swell.executors.local.limits.detection import (
+from swell.executors.local.limits.control_groups import (
+    CgroupV1,
+    CgroupV2,
+    ControlGroup,
+    ControlGroups,
     check_sharing,
     limiter_offers,
     new_limiter,
 )
-from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitsError
+from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter
+from swell.model.errors import InvalidOption
 from swell.model.target import ShareKind
 from swell.wire.group_places import GroupFiles, group_places
 
@@ -324,7 +328,7 @@ def test_more_is_never_less(one: float, other: float, cores: float) -> None:
 # ------------------------------------------------------------ what can be asked for
 @pytest.mark.parametrize("cores", [0.0, -1.0, 0.5, 1.5, 1e6, float("nan")])
 def test_cores_that_there_are_not(cores: float) -> None:
-    with pytest.raises(LimitsError, match=f"this process may use {available_cores()} cores"):
+    with pytest.raises(InvalidOption, match=f"this process may use {available_cores()} cores"):
         check_sharing(CoreSharing(cores=cores))
 
 
@@ -341,7 +345,7 @@ def test_what_needs_control_groups_is_refused_without_them(tmp_path: Path) -> No
     check_sharing(QUOTA, kernel)
     kernel.mounted("")
     check_sharing(CoreSharing(cores=1.0), kernel)
-    with pytest.raises(LimitsError, match=r"--cpu-shares quota needs control groups.*choose weight"):
+    with pytest.raises(InvalidOption, match=r"--cpu-shares quota needs control groups.*choose weight"):
         check_sharing(QUOTA, kernel)
 
 

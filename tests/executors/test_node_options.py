@@ -11,13 +11,9 @@ import pytest
 
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.node import process
-from swell.executors.node.options import (
-    InvalidHostOptions,
-    NodeOptions,
-    address_towards,
-    read_options,
-)
-from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
+from swell.executors.node.options import NodeOptions, address_towards, read_options
+from swell.executors.remote.host_address import HostAddress, check_address
+from swell.model.errors import InvalidOption
 
 
 def options(**more: str) -> NodeOptions:
@@ -37,7 +33,7 @@ def test_where_no_way_leads_to_the_head_now_it_is_loopback(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("text", ["n1", "0.0.0.0", "::", "10.9.0.11:7070", "10.9.0"])  # noqa: S104
 def test_what_is_no_address_of_a_machine_is_refused(text: str) -> None:
-    with pytest.raises(InvalidAddress, match="--advertise"):
+    with pytest.raises(InvalidOption, match="--advertise"):
         check_address(text)
 
 
@@ -65,7 +61,7 @@ def test_a_fault_of_the_host_itself_is_one_line_with_its_place(
 
 @pytest.mark.parametrize("name", ["local", "node0", "a b", "x" * 41])
 def test_what_is_no_name_of_a_host_is_refused_before_the_head_is_asked(name: str) -> None:
-    with pytest.raises(InvalidHostOptions, match="choose another one with --name"):
+    with pytest.raises(InvalidOption, match="choose another one with --name"):
         options(name=name)
 
 

@@ -69,6 +69,7 @@ def test_programs_get_no_descriptor_but_the_first_three(tmp_path: Path) -> None:
 def test_a_mark_is_read_as_it_was_written() -> None:
     mark = ProcessMark(12, "ab", 3, "/a folder:with a colon")
     assert parse_mark(mark.text()) == mark
+    assert mark.text() == "12:ab:3:/a folder:with a colon", "of an agent before an upgrade"
     assert parse_mark("nonsense") is None and parse_mark("1:b:x:/s") is None
     assert read_mark(os.getpid()) is None or MARK in os.environ
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.slurm.pool_log import LOG_FILE, PoolLog
+from swell.executors.slurm.slurm_client import LOG_FILE, PoolLog
 from swell.sim.pool import read_pool
 
 T0 = 1_800_000_000

@@ -51,3 +51,17 @@ def test_a_snapshot_is_known_by_its_manifest_and_none_of_its_files_is_read(tmp_p
     tree_path(state, "one").unlink()
     assert cache.profile(job_of("one")) is not None, "its manifest was read before"
     assert cache.profile(job_of("moved")) is not None, "equal code has equal sources, wherever it lies"
+
+
+def test_what_is_known_of_other_sizes_stays(tmp_path: Path) -> None:
+    """Jobs of one script take turns, each with a range of workers of its own."""
+    store, small = ProfileStore(tmp_path), job_of(snapshot(tmp_path))
+    large = msgspec.structs.replace(small, sizes=(4,))
+    store.keep_profile(small, PROFILE)
+    assert store.profile(large) is None
+    measured = msgspec.structs.replace(PROFILE, compute_s={3: 0.03}, allreduce_s={4: 0.02}, findings=())
+    store.keep_profile(large, measured)
+    for asked in (small, large):
+        found = store.profile(asked)
+        assert found is not None and found.allreduce_s == {1: 0.0, 2: 0.01, 4: 0.02}
+        assert found.compute_s == {12: 0.1, 6: 0.05, 3: 0.03} and found.findings == ()

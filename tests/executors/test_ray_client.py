@@ -56,7 +56,7 @@ class Ray:
         self.client = self.next_client()
 
     def next_client(self) -> RayClient:
-        return RayClient("p", RayEngine(address="h:6379"), self._folder / "last")
+        return RayClient("p", RayEngine().encoded(), "h:6379", self._folder / "last")
 
     def do(self, what: str) -> None:
         self._orders.write_text(what)

@@ -57,10 +57,12 @@ def launch(*numbers: int) -> LaunchGang:
 class Processes:
     """Carries out what the gang says; a test decides when processes end."""
 
+    kind = RestartController
+
     def __init__(self, **fields: Any) -> None:
         """`fields`: of the job's specification."""
-        self.job = make_stage(None, elasticity=Elasticity.RESTART, **fields)
-        self.gang = RestartController(self.job, GangRecord(launch=1, restarts=RestartSet()))
+        self.job = make_stage(None, **{"elasticity": Elasticity.RESTART} | fields)
+        self.gang = self.kind(self.job, GangRecord(launch=1, restarts=RestartSet()))
         self.alive: dict[int, dict[str, str]] = {}
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
@@ -107,7 +109,7 @@ class Processes:
         facts = {
             number: WorkerState(pid=number + 100, exit=self.exits.get(number)) for number in settled.workers
         }
-        self.gang = RestartController(self.job, GangRecord(**msgspec.structs.asdict(settled)))
+        self.gang = self.kind(self.job, GangRecord(**msgspec.structs.asdict(settled)))
         self.do(self.gang.take_over(facts, self.now_s))
 
     def vote(self, worker: int, num_steps: int) -> None:

@@ -19,12 +19,12 @@ from swell.executors.local.processes.listing import is_alive, list_processes
 from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.ray.slice_actor import about_host
 from swell.executors.slices.order import SliceOrder, host_environ, host_name, host_words, slice_of
+from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.slice_task import switch_of
 from swell.executors.slurm.slurm_client import batch_script
-from swell.executors.slurm.slurm_door import SlurmDoor
 
 HOST_OPTIONS = NodeOptions(
-    join="h:1", devices="cuda:2", is_borrowed=True, grace_s=30.0, sigterm_means=SlurmDoor.sigterm_means
+    join="h:1", devices="cuda:2", is_borrowed=True, grace_s=30.0, sigterm_means=SlurmEngine.sigterm_means
 )
 ORDER = SliceOrder(host=HOST_OPTIONS, token="secret")
 SLURM = {
@@ -136,7 +136,7 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(
     words = host_words(ORDER.on("gpu-07.cluster", 41), "t")
     options = read_options(words[words.index("-m") + 2 :])[1]
     assert options.name == "gpu-07-cluster-41" and options.is_borrowed and options.grace_s == 30.0
-    assert options.sigterm_means == SlurmDoor.sigterm_means and options.devices == "cuda:2"
+    assert options.sigterm_means == SlurmEngine.sigterm_means and options.devices == "cuda:2"
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from swell.executors.engine import InvalidEngine
 from swell.executors.engines import make_engine
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
+from swell.executors.slices.door import SliceDoor
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterError, ClusterRead
+from swell.executors.slurm import slurm_client
 from swell.executors.slurm.engine import SlurmEngine
-from swell.executors.slurm.slurm_door import SlurmDoor
 from swell.model.event import AnyEvent, NodeLost
 
 LIMIT_S = 20.0
@@ -49,7 +50,10 @@ class Agent:
         folder.mkdir(exist_ok=True)
         self.listener = Reporting()
         self.slurm = slurm
-        self.door = SlurmDoor(self.listener, given, "session", slurm)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(slurm_client, "SlurmClient", lambda *told: slurm)
+            self.door = SliceDoor(self.listener, given, "session")
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         async with asyncio.timeout(LIMIT_S):
@@ -65,7 +69,7 @@ class Agent:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SlurmDoor, "period_s", 0.0)
+    monkeypatch.setattr(SlurmEngine, "period_s", 0.0)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -165,7 +165,7 @@ def new_gang(record: GangRecord | None = None) -> GangController:
 
 @dataclass
 class TakenOverStory(Story):
-    """A head that tells what is news, as `core.fencing` does, and repeats what was not answered."""
+    """A head that tells what is news, as `core.replan` does, and repeats what was not answered."""
 
     asked: GangCommand | None = None
     formed: int = 0  #: the latest generation that it knows to have trained

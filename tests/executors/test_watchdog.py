@@ -221,7 +221,7 @@ def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:
     async def check() -> None:
         supervisor = WorkerSupervisor(AgentOptions(state_dir=tmp_path, preload=(), call=""), -1)
         fake = FakeTime()
-        controller = supervisor._controller
+        controller = supervisor.controller
         controller._clock = fake.clock
         before_s = controller.now_s()
         fake.time_s += STALL_S

@@ -24,7 +24,6 @@ from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
-from swell.executors.local.lines import LineLink
 from swell.executors.local.processes.listing import is_alive
 from swell.model.job import JobSpec
 from swell.script_facts import ScriptFinding
@@ -58,13 +57,9 @@ class Scene(TurningWorld):
             gang_settings=GangSettings(standstill_s=1.0),
         )
         self.host = LocalHost(options, self._lock_fd, self.heard.append)
-        self._handshakes = Handshakes(self._identify)
+        self._handshakes = Handshakes(msgspec.json.Decoder(m.Hello).decode, self.host.admit)
         self.host.start(f"{LOOPBACK}:{await self._handshakes.listen(LOOPBACK)}")
         self.host.offer({name: DeviceBinding(torch_device="cpu", kind="cpu") for name in DEVICES})
-
-    def _identify(self, link: LineLink, line: bytes) -> None:
-        if not self.host.admit(link, msgspec.json.decode(line, type=m.Hello)):
-            link.close()
 
     def tell_now(self, message: h.ToHost) -> None:
         self.host.tell(message)

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from tests.eventually import eventually
 from tests.executors.zygotes import Zygote, fork_of
 
 from swell.executors.exit_status import NOT_STARTED
+from swell.executors.local.lines import LineLink
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.zygote.client import ZygoteClient, ZygoteProgram
 from swell.executors.local.zygote.messages import Exited, Forked, Signal, Warm, WorkerAnswer
@@ -132,6 +134,22 @@ def test_workers_die_with_the_zygote_and_the_zygote_when_the_agent_hangs_up(
     eventually(lambda: not is_alive(pid))
 
 
+def test_folders_of_a_worker_are_its_users_alone_and_a_zygote_removes_those_of_its_own(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    """In a trial run the temporary directory is one of them."""
+    for number, sockets in enumerate((str(tmp_path / "agents"), f"swell-test-{tmp_path.name}")):
+        key = str(number)
+        fork = fork_of(tmp_path, key, "tell_folders")
+        zygote.ask(replace(fork, workdir=str(tmp_path), sockets=sockets, mirror=str(tmp_path / f"m{key}")))
+        assert isinstance(zygote.answer(), Forked)
+        assert zygote.answer() == Exited(key=key, status=0)
+        first, own = (tmp_path / f"{key}.log").read_text().splitlines()[-2:]
+        assert Path(first.split()[1]).parent == Path(own) and own.endswith(sockets)
+    assert (tmp_path / "agents").stat().st_mode & 0o077 == 0
+    eventually(lambda: not Path(own).exists(), "the zygote has removed it")
+
+
 def test_a_worker_writes_where_it_is_told_to(zygote: Zygote, tmp_path: Path) -> None:
     """Also where the zygote has asked for the temporary directory before."""
     workdir, sockets, mirror, temporary = (tmp_path / name for name in ("work", "s", "m", "t"))
@@ -186,3 +204,15 @@ def test_another_interpreter_imports_what_is_there_for_each(tmp_path: Path) -> N
     assert (own.python, tuple(own.modules)) == (sys.executable, preload)
     assert (other.python, tuple(other.modules)) == ("/env/bin/python", preload[:2])
     assert own.log_path != other.log_path
+
+
+def test_a_users_zygote_that_says_again_and_again_that_it_is_warm_takes_no_memory(tmp_path: Path) -> None:
+    async def hear() -> int:
+        program = ZygoteProgram(sys.executable, (), tmp_path / "zygote.log", 0, run_as="alice")
+        client, link = ZygoteClient(program, lambda answer: None), LineLink(lambda link, line: None)
+        for _ in range(1000):
+            client._hear_line(link, msgspec.json.encode(Warm()))
+        loop = asyncio.get_running_loop()
+        return sum(not timer.cancelled() for timer in loop._scheduled)  # type: ignore[attr-defined]
+
+    assert asyncio.run(hear()) == 1

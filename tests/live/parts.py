@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from swell.model.job import EndCondition, JobSpec, Profile
 from swell.model.node import Node
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
+from swell.model.usage import DeviceReading
 from swell.policies.policy import Policy
 from swell.store.journal import SqlJournal
 
@@ -82,7 +83,9 @@ class Hands:
         self.performed: list[AnyCommand] = []
         self.nodes: tuple[Node, ...] = ()  #: that have joined
         self.removed: list[str] = []
+        self.tested: list[tuple[str, ...]] = []  #: nodes, each with its devices
         self.wanted: list[int] = []  #: devices that open jobs could use, as told
+        self.readings: dict[str, DeviceReading] = {}
         self.is_obedient = True
         self.num_acknowledged = 0
         self.deliver: Callable[[AnyEvent], None] = lambda event: None
@@ -118,6 +121,12 @@ class Hands:
 
     def remove_host(self, name: str) -> None:
         self.removed.append(name)
+
+    def test_node(self, name: str, devices: Sequence[str]) -> None:
+        self.tested.append((name, *devices))
+
+    def device_readings(self) -> dict[str, DeviceReading]:
+        return self.readings
 
     def want_devices(self, num: int) -> None:
         self.wanted.append(num)

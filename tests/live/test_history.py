@@ -15,6 +15,7 @@ from swell.live.platform import MANY_PERIODS, JobSource, add_up
 from swell.model.calendar import Calendar
 from swell.model.job import Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
+from swell.model.job_sums import UsageGroup
 from swell.model.view import JobView
 from swell.store.journal import SqlJournal
 
@@ -59,8 +60,8 @@ class Board(ViewBoard):
 
 
 def used(board: Board, journal: SqlJournal, user: str | None = None) -> float:
-    entries = JobSource(board, journal).used_between(0.0, HOURS_S, user)
-    return sum(entry.device_s for entry in entries)
+    report = JobSource(board, journal).usage(UsageGroup.ALL, [(0.0, HOURS_S, "")], user)
+    return 3600.0 * report.device_hours
 
 
 @given(

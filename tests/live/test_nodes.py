@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 from swell.live.platform import Platform
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidInput, InvalidJob, NodeInUse, UnknownNode
-from swell.model.event import NodeJoined, NodeLost
+from swell.model.event import GangEnded, NodeJoined, NodeLost, NodeTested, NodeWarned, Outcome
 from swell.model.job import Origin, Phase
 from swell.model.node import Node
+from swell.model.usage import DeviceReading, DeviceTest
 
 from .parts import NODE, Hands, new_platform, spec
 from .test_platform import as_if_killed, run_job, until
@@ -218,3 +220,146 @@ def test_a_node_in_use_is_removed_only_by_force_and_its_host_is_told(tmp_path: P
         hands.join()
         until(has(platform, "node0", "far"))
         assert platform.cluster().lost_nodes == ()
+
+
+def test_what_devices_do_is_shown_of_nodes_and_of_the_job_that_has_them(tmp_path: Path) -> None:
+    hands = Hands()
+    hands.readings = {
+        "node0/0": DeviceReading(
+            use=0.5, memory_bytes=1, total_memory_bytes=4, power_w=300.0, temperature_c=60
+        ),
+        "node0/1": DeviceReading(use=0.25, power_w=100.0, temperature_c=70),
+        "gone/0": DeviceReading(use=1.0),
+    }
+    with running(tmp_path, hands, NODE) as platform:
+        job_id = run_job(platform, devices_per_worker=2)
+        (node,) = platform.cluster().nodes
+        assert node.readings == {name: hands.readings[name] for name in NODE.devices}
+        reading = platform.job(job_id).reading
+        assert reading == DeviceReading(
+            use=0.375, memory_bytes=1, total_memory_bytes=4, power_w=400.0, temperature_c=70
+        )
+        hands.readings = {}
+        assert platform.job(job_id).reading is None and platform.cluster().nodes[0].readings == {}
+
+
+def test_a_faulty_device_drains_its_node_once_until_an_operator_undoes_it_also_when_the_node_comes_back(
+    tmp_path: Path,
+) -> None:
+    hands = Noting()
+    fault = DeviceReading(use=0.0, fault="it has fallen off the bus")
+    with running(tmp_path, hands, NODE) as platform:
+        hands.join()
+        job_id = run_job(platform, min_workers=2, max_workers=2)
+        home = platform.job(job_id).devices[0].split("/")[0]
+        hands.readings = {f"{home}/1": fault, "gone/0": fault}
+        until(lambda: not any(device.startswith(home) for device in platform.job(job_id).devices))
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        leaving = platform.node(home).leaving
+        assert leaving is not None and leaving.is_ill and leaving.until_s is None
+        assert leaving.why == f"device {home}/1: it has fallen off the bus"
+        assert sum(node.leaving is not None for node in platform.cluster().nodes) == 1
+        platform.undrain_node(home)
+        asked = count_reads(hands)
+        until(lambda: asked() > 2)
+        assert platform.node(home).leaving is None, "it is not drained again for what was known"
+        hands.readings = {f"{home}/1": DeviceReading(use=0.0)}
+        until(lambda: asked() > 4)
+        hands.readings = {f"{home}/1": fault}
+        until(lambda: platform.node(home).leaving is not None)
+
+
+def count_reads(hands: Hands) -> Callable[[], int]:
+    """How often devices were read since."""
+    asked, read = list[None](), hands.device_readings
+
+    def device_readings() -> dict[str, DeviceReading]:
+        asked.append(None)
+        return read()
+
+    hands.device_readings = device_readings  # type: ignore[method-assign]
+    return lambda: len(asked)
+
+
+def test_an_ill_node_that_was_lost_is_ill_when_it_joins_again(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        hands.join()
+        until(has(platform, "node0", "far"))
+        hands.deliver(NodeWarned(at_s=0.0, name="far", why="device far/0: Xid 79", is_ill=True))
+        platform.drain_node("far")
+        hands.lose("far", "gave no sign of life")
+        until(has(platform, "node0"))
+        hands.join()
+        until(has(platform, "node0", "far"))
+        leaving = platform.node("far").leaving
+        assert leaving is not None and leaving.is_ill and leaving.why == "device far/0: Xid 79"
+        assert platform.undrain_node("far").leaving is None
+
+
+def test_a_drained_node_without_jobs_is_tested_and_an_ill_one_has_jobs_again_once_it_passes(
+    tmp_path: Path,
+) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        until(has(platform, "node0"))
+        with pytest.raises(NodeInUse, match="jobs may be placed on it; drain it"):
+            platform.test_node("node0")
+        job_id = run_job(platform)
+        hands.is_obedient = False
+        hands.deliver(NodeWarned(at_s=0.0, name="node0", why="Xid 79", is_ill=True))
+        until(lambda: platform.node("node0").leaving is not None)
+        with pytest.raises(NodeInUse, match=f"has workers of {job_id}; drain it"):
+            platform.test_node("node0")
+        hands.obey_again(job_id)
+        until(lambda: not platform.node("node0").jobs)
+        before = platform.test_node("node0")
+        assert hands.tested == [("node0", *NODE.devices)] and before.tested_s is None and not before.tests
+
+        def tell(*faults: str) -> str:
+            """What the node is drained for after a test."""
+            last_s = platform.node("node0").tested_s
+            results = [DeviceTest(device=d, fault=f) for d, f in zip(NODE.devices, faults, strict=True)]
+            now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            hands.deliver(NodeTested(at_s=now_s, name="node0", results=tuple(results)))
+            until(lambda: platform.node("node0").tested_s != last_s)
+            assert platform.node("node0").tests == tuple(results)
+            leaving = platform.node("node0").leaving
+            return leaving.why if leaving else ""
+
+        assert tell("", "a sum was wrong") == "Xid 79; its test failed (device node0/1: a sum was wrong)"
+        platform.drain_node("node0")
+        assert "`swell nodes drain --undo`" in tell("", ""), "an operator's word stays"
+        platform.undrain_node("node0")
+        hands.deliver(NodeWarned(at_s=0.0, name="node0", why="Xid 79", is_ill=True))
+        until(lambda: platform.node("node0").leaving is not None)
+        assert tell("", "") == ""
+        assert tell("a", "") == "its test failed (device node0/0: a)"
+        until(lambda: platform.job(job_id).phase is Phase.QUEUED)
+
+
+def test_a_node_at_which_job_after_job_fails_is_drained_and_stays_so_after_a_kill(
+    tmp_path: Path,
+) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        hands.join()
+        until(has(platform, "node0", "far"))
+        well = run_job(platform, min_workers=1, max_workers=1)
+        home = platform.job(well).devices[0].split("/")[0]
+        filler = run_job(platform, name="filler", min_workers=1, max_workers=1)
+        assert platform.job(filler).devices[0].startswith(home)
+        (bad,) = {"node0", "far"} - {home}
+        for number in range(3):
+            assert platform.node(bad).leaving is None
+            job_id = run_job(platform, name=f"job{number}", entry=f"/job{number}.py", max_workers=1)
+            end = GangEnded(at_s=0.0, job_id=job_id, generation=1, outcome=Outcome.FAILED, steps=1)
+            hands.deliver(end)
+            until(lambda: platform.job(job_id).phase is Phase.FAILED)  # noqa: B023
+        until(lambda: platform.node(bad).leaving is not None)
+        leaving = platform.node(bad).leaving
+        assert leaving is not None and leaving.is_ill and "3 jobs failed on it within an hour" in leaving.why
+        copy, survivors = as_if_killed(tmp_path, hands)
+    with running(copy, survivors, NODE) as after:
+        until(has(after, "node0", "far"))
+        assert after.node(bad).leaving == leaving

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -126,14 +127,31 @@ def test_what_an_open_job_follows_is_kept_until_that_has_ended(tmp_path: Path) -
 def test_a_folder_that_cannot_be_removed_is_named_and_its_job_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(folder: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(folder))
+    def refuse(folder: Path) -> OSError:
+        return PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr("shutil.rmtree", refuse)
+    monkeypatch.setattr("swell.live.pruning.remove_folder", refuse)
     journal = archive_with(tmp_path, {"a": 1})
     with pytest.raises(Unwritable, match=r"cannot remove .*/a \(Permission denied\): make it writable"):
         prune(journal, tmp_path / "jobs", PruneRequest(job_ids=("a",)), 9.0)
     assert [view.id for view in journal.archived_jobs()] == ["a"]
+    journal.close()
+
+
+def test_folders_deeper_than_any_path_or_that_a_job_has_closed_are_removed(tmp_path: Path) -> None:
+    journal, kept = archive_with(tmp_path, {"a": 1, "b": 2}), tmp_path / "kept"
+    kept.write_text("another's")
+    folder = os.open(tmp_path / "jobs" / "a", os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=folder)
+        os.symlink(kept, "link", dir_fd=folder)
+        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.fchmod(inner, 0)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    assert prune(journal, tmp_path / "jobs", PruneRequest(keep_bytes=1), 9.0)
+    assert not (tmp_path / "jobs" / "a").exists() and kept.exists()
     journal.close()
 
 

@@ -17,7 +17,7 @@ from swell.live.platform import Platform
 from swell.live.watches import QuotaWatch, UnknownQuotas
 from swell.model.errors import TooManyOpenJobs
 from swell.model.job import Origin
-from swell.model.quota import Quota, Quotas, TenantDevices, devices_of_tenants
+from swell.model.quota import NO_CLAIMS, Claims, Quota, TenantDevices, devices_of_tenants
 from swell.model.view import NodeLeaving, NodeView
 
 from .parts import Hands, spec
@@ -56,23 +56,29 @@ def test_a_repeated_request_is_answered_with_its_job_at_a_full_quota(tmp_path: P
         assert first
         assert submit(platform, "vision", "", 1) == ""
         assert submit(platform, "vision", "k", 1) == first
+        platform.check_room("vision", {"a"}, 3)
+        with pytest.raises(TooManyOpenJobs, match="may have 2 jobs open"):  # of a list of two
+            platform.check_room("vision", {"a"}, 2)
 
 
-@given(st.lists(QUOTAS | st.none(), max_size=10))
-def test_the_head_that_hears_what_is_told_knows_what_was_readable_last(changes: list[Quotas | None]) -> None:
-    now: Quotas | None = {}
+CLAIMS = st.builds(Claims, QUOTAS, st.dictionaries(st.sampled_from("ab"), st.floats(0.1, 10.0), max_size=2))
 
-    def read() -> Quotas:
+
+@given(st.lists(CLAIMS | st.none(), max_size=10))
+def test_the_head_that_hears_what_is_told_knows_what_was_readable_last(changes: list[Claims | None]) -> None:
+    now: Claims | None = NO_CLAIMS
+
+    def read() -> Claims:
         if now is None:
             raise UnknownQuotas("damaged")
         return now
 
-    watch, known, readable = QuotaWatch(read), dict[str, Quota](), dict[str, Quota]()
+    watch, known, readable = QuotaWatch(read), NO_CLAIMS, NO_CLAIMS
     for now in changes:
-        readable = readable if now is None else dict(now)
+        readable = readable if now is None else now
         if (event := watch.look(known, 1.0)) is not None:
-            assert event.quotas != known
-            known = event.quotas
+            assert Claims(event.quotas, event.weights) != known
+            known = Claims(event.quotas, event.weights)
         assert known == readable and bool(watch.why) == (now is None)
 
 

@@ -18,14 +18,15 @@ from swell.live import submitter
 from swell.live.clock import HeadClock
 from swell.live.head_thread import HeadQueue
 from swell.live.submitter import JobFiles, Submitter
-from swell.model.errors import KeyInUse, Unavailable, WrongPhase
+from swell.model.errors import InvalidJob, KeyInUse, Unavailable, WrongPhase
 from swell.model.event import CancelRequested, JobSubmitted, Outcome, Woke
-from swell.model.job import Elasticity, Origin, Phase
+from swell.model.job import Elasticity, EndCondition, FixedTerms, JobSpec, Origin, Phase
 from swell.store.errors import StateError
 from swell.store.journal import SqlJournal
+from swell.wire.job_inputs import FILE, JobInputs, read_inputs
 
 from .parts import Hands, new_platform, spec
-from .test_platform import PATIENCE_S, as_if_killed, running, until
+from .test_platform import PATIENCE_S, as_if_killed, at_work, running, until
 
 
 def keyed(key: str, content: str = "same") -> Origin:
@@ -112,6 +113,24 @@ def test_the_same_key_is_the_same_job_for_ever(tmp_path: Path) -> None:
         again = platform.submit(spec(), keyed("k"))
         assert (again.id, again.is_new) == (first.id, False)
         assert platform.submission(first.id).spec == spec()
+
+
+def test_sessions_that_are_submitted_at_once_have_names_and_room_as_one_after_another(tmp_path: Path) -> None:
+    def session(name: str) -> JobSpec:
+        terms = FixedTerms(time_s=60.0, is_session=True)
+        size = {"min_workers": 1, "max_workers": 1}
+        return spec(name, elasticity=Elasticity.FIXED, end=EndCondition(), fixed=terms, **size)
+
+    platform, journal = new_platform(tmp_path, Hands(), session_devices=1)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(platform.submit, session("dev"))
+        until(lambda: any((tmp_path / "jobs").iterdir()))  # its head does not run: it is on its way
+        with pytest.raises(InvalidJob, match=r"session 'dev' is open \(dev-"):
+            platform.submit(session("dev"))
+        with pytest.raises(InvalidJob, match="may have 1 device together, and yours have 1 already"):
+            platform.submit(session("web"))
+        with at_work(platform, journal):
+            assert first.result(PATIENCE_S).is_new
 
 
 def test_an_answer_to_a_request_means_that_it_is_in_the_journal(tmp_path: Path) -> None:
@@ -214,3 +233,18 @@ def test_without_a_checkpoint_there_is_nothing_to_continue(tmp_path: Path) -> No
         assert JobFiles(tmp_path / "jobs").ids() == before
         restart = spec("r", elasticity=Elasticity.RESTART)
         assert platform.submit(restart, Origin(continues=old)).steps == 0
+
+
+def test_a_job_that_is_submitted_again_has_the_inputs_of_the_earlier_one(tmp_path: Path) -> None:
+    inputs, wanted = JobInputs(variables={"KEY": "s3cret"}), spec(secrets=("KEY",))
+    with running(tmp_path, Hands()) as platform:
+        old = platform.submit(wanted, inputs=inputs).id
+        again = platform.submit(wanted, Origin(retries=old)).id
+        assert read_inputs(tmp_path / "jobs" / again) == inputs
+        before = JobFiles(tmp_path / "jobs").ids()
+        (tmp_path / "jobs" / old / FILE).unlink()
+        with pytest.raises(WrongPhase, match="submit it again"):
+            platform.submit(wanted, Origin(retries=old))
+        assert JobFiles(tmp_path / "jobs").ids() == before
+        plain = platform.submit(spec("b"), Origin(retries=old)).id
+        assert not (tmp_path / "jobs" / plain / FILE).exists()

@@ -57,7 +57,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     page = Page(control, port=lambda: port)
     (tmp_path / "users").mkdir(mode=0o700)
     users = UserList(tmp_path / "users")
-    server = ApiServer(create_app(control, TOKEN, page=page, users=users), listener)
+    server = ApiServer(create_app(control, TOKEN, users, page=page), listener)
     server.start()
     yield Served(control, page, port, users)
     page.stop()

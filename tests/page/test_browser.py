@@ -13,6 +13,7 @@ from tests.store.views import job_view
 
 from swell.api.page.page import JUST_ENDED_S
 from swell.api.user_list import OWNER
+from swell.model.booking import Booking
 from swell.model.job import JobClass, Phase
 from swell.model.quota import TenantDevices
 from swell.model.view import JobView, Story
@@ -186,10 +187,10 @@ def test_tenants_are_shown_where_one_has_a_quota(served: Served, browser: Browse
         served.control.put(job_view())
         rows = section.get_by_role("row")
         expect(rows).to_have_count(3)
-        expect(rows.nth(1)).to_have_text(re.compile(r"^\s*speech\s+3\s+4\s*(over its quota)?\s*$"))
-        expect(rows.nth(1).get_by_text("over its quota")).to_be_hidden()
+        expect(rows.nth(1)).to_have_text(re.compile(r"^\s*speech\s+3\s+4\s*(beyond its quota)?\s*$"))
+        expect(rows.nth(1).get_by_text("beyond its quota")).to_be_hidden()
         expect(rows.nth(2).get_by_role("rowheader")).to_have_text(long)
-        expect(rows.nth(2).get_by_text("over its quota")).to_be_visible()
+        expect(rows.nth(2).get_by_text("beyond its quota")).to_be_visible()
         page.reload()
         page.wait_for_selector(".link.live")
         expect(rows).to_have_count(3)
@@ -204,12 +205,38 @@ def test_tenants_are_shown_where_one_has_a_quota(served: Served, browser: Browse
         served.control.tenants = {(long, "a100"): TenantDevices(1, 2), (long, "h100"): TenantDevices(0, 2)}
         served.control.put(job_view(workers=1))
         expect(rows.nth(2).get_by_role("rowheader")).to_have_text(f"{long} h100")
-        expect(section.get_by_text("over its quota").first).to_be_hidden()
+        expect(section.get_by_text("beyond its quota").first).to_be_hidden()
         served.control.tenants = {}
         served.control.put(job_view(workers=2))
         expect(section).to_have_count(0)
         assert watched.complaints == []
         assert page.title() == "Now · Swell"
+
+
+@pytest.mark.slow
+def test_bookings_are_listed_and_drawn_ahead_of_now(served: Served, browser: Browser) -> None:
+    now_s = served.control.now_s()
+    week = tuple((now_s + day * 86400 + 20, now_s + day * 86400 + 3620) for day in (0, 7, 14))
+    lesson = Booking(id="b-7f2k", num_devices=4, times_s=week, user=WILD)
+    over = Booking(id="b-over", num_devices=1, times_s=((now_s - 9, now_s - 5),))
+    node = Booking(id="b-9node", node="node0", times_s=((now_s - 60, now_s + 60),))
+    served.control.put(job_view(submitted_s=now_s - 100, sizes=((now_s - 90, 2),), deadline_s=None))
+    served.control.booked |= {one.id: one for one in (lesson, over, node)}
+    with browser.new_context() as context:
+        watched = Watched(context)
+        page = watched.page
+        expect.set_options(timeout=SOON_MS)
+        page.goto(served.page.link(OWNER))
+        listed = page.locator("#bookings li")
+        expect(listed).to_have_count(2)
+        expect(listed.first).to_contain_text(f"b-7f2k 4 devices, for {WILD}: ")
+        expect(listed.first).to_contain_text(", and 2 more")
+        expect(listed.last).to_contain_text("b-9node node node0, for maintenance: ")
+        expect(page.locator("#timeline canvas")).to_have_attribute("aria-label", re.compile("b-9node.* 8"))
+        expect(page.locator("#timeline .legend")).to_contain_text("booked")
+        del served.control.booked["b-7f2k"]
+        expect(listed).to_have_count(1)
+        assert serious_faults(page) == [] and watched.complaints == []
 
 
 def test_now_is_what_runs_waits_or_has_just_ended(served: Served, browser: Browser) -> None:

@@ -218,7 +218,7 @@ def test_a_page_shows_what_tenants_hold_and_hears_of_it_only_when_it_changes(
         clock.at_s += WARNINGS_S
         feed.shown()
         assert ("tenants" in as_json(feed.since(page.id))) == (
-            tenant_rows(clock.tenants) != tenant_rows(before)
+            tenant_rows(clock.tenants, ()) != tenant_rows(before, ())
         )
         page.hear()
         is_one_kind = len({kind for _, kind in clock.tenants}) == 1

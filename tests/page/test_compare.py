@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
-from swell.api.page.comparison_page import options, parted
+from swell.api.page.history_page import options, parted
 from swell.api.user_list import OWNER
 
 from .browser import Watched, serious_faults

@@ -17,6 +17,7 @@ from swell.api.page.page import Page
 from swell.api.page.sessions import SessionList
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
+from swell.api.user_list import UserList
 from swell.store.folder import StateFolder
 
 TOKEN = "t" * 40
@@ -49,7 +50,9 @@ def daemon(folder: StateFolder, port: int | None = None, token: str = TOKEN) -> 
     door = PageDoor(folder)
     page = Page(FakeControl(folder.path), SessionList(token), door.port)
     listeners = [listen(folder.socket), *([] if port is None else [bind(port)])]
-    server = ApiServer(create_app(FakeControl(folder.path), token, page=page), *listeners)
+    server = ApiServer(
+        create_app(FakeControl(folder.path), token, UserList(folder.path), page=page), *listeners
+    )
     server.start()
     door.open(server, port is not None)
     try:

@@ -16,7 +16,7 @@ from tests.page.browser import Watched, serious_faults
 from tests.page.conftest import Served
 from tests.store.views import job_view
 
-from swell.api.page.history_page import HOUR_S, MOST_PERIODS, filled, filter_of
+from swell.api.page.history_page import HOUR_S, MOST_PERIODS, filled, query_of
 from swell.api.user_list import OWNER
 from swell.model.job import JobClass, Phase
 from swell.model.job_sums import JobHistory, OutcomePeriod, OutcomeSums
@@ -89,7 +89,7 @@ def test_the_pages_together_are_the_jobs_that_match_each_once(
             assert answer.status_code == 200
             found += ids(answer.text)
             address = older(answer.text)
-        query = filter_of(words).query()
+        query = query_of(words)
         assert found == [view.id for view in reversed(control.jobs(query))]
 
     hold()

@@ -25,8 +25,9 @@ from swell.api.role import Role
 from swell.api.user_list import OWNER, ApiUser
 from swell.api.words import promise_words
 from swell.model.code import CodeFile, CodeTree, decode_tree
-from swell.model.job import JobClass, Phase
+from swell.model.job import Elasticity, FixedTerms, JobClass, Phase
 from swell.model.resize import Resize, Verdict
+from swell.model.view import JobView
 from swell.store.code_store import CodeStore
 from swell.wire.checkpoint_files import checkpoint_name
 
@@ -123,9 +124,13 @@ def test_markup_in_what_users_gave_is_text(served: Served) -> None:
         resize_history=(RESIZE,),
         refusal=WILD,
         kind=WILD,
+        links={WILD: (url := f"https://example.org/?{WILD}")},
     )
     served.control.put(view)
     found = look(served)
+    assert [attrs.get("rel") for tag, attrs in found.tags if attrs.get("href") == url] == [
+        "noopener noreferrer"
+    ]
     assert "img" not in {tag for tag, _ in found.tags}
     scripts = [attrs for tag, attrs in found.tags if tag == "script"]
     assert all(attrs.get("src") or attrs.get("type") == "application/json" for attrs in scripts)
@@ -352,3 +357,28 @@ def test_the_tail_of_a_log_begins_with_a_line(pieces: list[str], num_bytes: int)
 def test_a_promise_is_told_in_words(changes: dict[str, Any], said: str) -> None:
     view = job_view(**changes)
     assert said in " ".join(promise_words(view, "edf", job_row(view, NOW_S).standing))
+
+
+def test_a_command_is_shown_by_its_devices_and_is_not_offered_what_it_cannot_do(served: Served) -> None:
+    sizes = {"global_batch": 1, "min_workers": 1, "max_workers": 1, "workers": 1, "devices_per_worker": 2}
+    terms = {"elasticity": Elasticity.FIXED, "fixed": FixedTerms(time_s=21600.0), "booking": "b-7f2k"}
+    view = job_view(args=("torchrun", "train.py"), **sizes, **terms)
+
+    def shown(view: JobView) -> tuple[Elements, set[str]]:
+        served.control.put(view)
+        page = look(served)
+        return page, set(page.having("data-opens"))
+
+    page, actions = shown(view)
+    assert "Devices 2" in page.text and "torchrun train.py" in page.text and "booking b-7f2k" in page.text
+    hidden = {
+        attrs.get("aria-labelledby") for tag, attrs in page.tags if tag == "section" and "hidden" in attrs
+    }
+    assert {"curves-title", "resizes-title", "files-title"} <= hidden
+    assert "do-cancel" in actions and "do-hold" not in actions
+    assert (
+        "do-hold" in shown(msgspec.structs.replace(view, fixed=FixedTerms(time_s=9.0, may_suspend=True)))[1]
+    )
+    ended = msgspec.structs.replace(view, phase=Phase.TIMED_OUT, finished_s=NOW_S, devices=())
+    page, actions = shown(ended)
+    assert "timed-out" in page.text and "do-retry" in actions and "do-continue" not in actions

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +64,18 @@ class Program:
     def __init__(self, state: Path, environ: Mapping[str, str] | None = None) -> None:
         self.state = state
         plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
-        self._environ = plain | {"SWELL_STATE": str(state)} | dict(environ or {})
+        self.environ = plain | {"SWELL_STATE": str(state)} | dict(environ or {})
 
     # ------------------------------------------------------------ commands
     def __call__(self, *words: object, within_s: float = 2 * PATIENCE_S) -> Done:
         """In a process of its own."""
-        return run_program(*words, environ=self._environ, timeout_s=within_s)
+        return run_program(*words, environ=self.environ, timeout_s=within_s)
+
+    def begin(self, *words: object) -> subprocess.Popen[str]:
+        """In a process of its own, whose output can be read while it runs."""
+        command = [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(command, text=True, env=self.environ, **pipes)  # type: ignore[call-overload,no-any-return]
 
     def ok(self, *words: object) -> str:
         """What a command prints that must succeed."""

@@ -18,7 +18,7 @@ from tests.platform.program import (
 )
 from tests.train.torchrun import run_under_torchrun
 
-from swell.executors.local.limits.detection import limiter_offers
+from swell.executors.local.limits.control_groups import limiter_offers
 from swell.executors.local.processes.listing import is_alive
 
 pytestmark = pytest.mark.slow

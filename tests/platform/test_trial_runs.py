@@ -58,13 +58,17 @@ def test_a_difference_that_begins_late_is_found_on_an_idle_device(tmp_path: Path
     program.up_with("fifo", "audit_share=1", "checkpoint_interval_s=1", "min_hold_s=3600")
     try:
         other = program.submit(tmp_path, "--epochs", ENDLESS, "--workers", 2)
-        options = ("--epochs", ENDLESS, "--workers", "2:4", "--", 400)
+        options = ("--epochs", ENDLESS, "--workers", "2:4", "--", tmp_path / "begins")
         job = program.submit(tmp_path, *options, script=SCRIPTS / "weighted.py")
         program.await_job(job, lambda view: view.steps > 5, "it trains")
         program.ok("cancel", other)  # the job keeps its size for an hour
-        program.await_job(job, lambda view: view.verified_steps is not None and not view.held_by, "an audit")
+        verified = program.await_job(job, lambda view: view.verified_steps is not None, "an audit")
+        begins = verified.steps + 100  # seconds from now: both workers have read it by then
+        (tmp_path / "told").write_text(str(begins))
+        (tmp_path / "told").rename(tmp_path / "begins")
         held = program.await_job(job, lambda view: bool(view.held_by), "another one")
-        assert {workers for _, workers in held.sizes} == {2} and held.steps >= 399  # the next one differs
+        assert not verified.held_by and held.steps >= begins - 1  # the next one differs
+        assert {workers for _, workers in held.sizes} == {2}
         told = " ".join(program.ok("explain", job).split())
         assert "is limited to 2 workers: a new worker found weighted-mean" in told
         assert f"results may differ since step {held.verified_steps}" in told

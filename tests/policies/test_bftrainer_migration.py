@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from tests.decisions.jobs import Mix, crowd
 from tests.policies.bftrainer_milp import NodeProblem, solve_nodes
 
+from swell.core.explanations import Standing
 from swell.core.planner import Planner
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, Plan
@@ -43,18 +44,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Planned]:
     """What is planned from now on."""
     plans, plan = list[Planned](), Planner.plan
 
-    def noted(
-        self: Planner,
-        snapshot: Snapshot,
-        allocation: Allocation,
-        is_pinned: Any,
-        cluster: Cluster,
-        held: Any,
-        *more: Any,
-        **named: Any,
-    ) -> Plan:
-        made = plan(self, snapshot, allocation, is_pinned, cluster, held, *more, **named)
-        plans.append(Planned(snapshot, allocation, cluster, dict(held), made))
+    def noted(self: Planner, snapshot: Snapshot, allocation: Allocation, standing: Standing) -> Plan:
+        made = plan(self, snapshot, allocation, standing)
+        plans.append(Planned(snapshot, allocation, standing.cluster, dict(standing.held), made))
         return made
 
     monkeypatch.setattr(Planner, "plan", noted)

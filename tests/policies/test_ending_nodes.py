@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.policies.snapshots import NOW_S, Job, snapshot
 
-from swell.model.snapshot import BEST_EFFORT, NodeEndTimes, Snapshot
+from swell.model.snapshot import BEST_EFFORT, DeviceCalendar, Snapshot
 from swell.policies.registry import POLICIES
 
 OURS = ["elasticflow", "unified"]
@@ -15,9 +15,9 @@ OURS = ["elasticflow", "unified"]
 
 def ending(jobs: list[Job], num_devices: int, *ends: tuple[float, int]) -> Snapshot:
     """Nodes of so many devices each end after so long."""
-    of_owned = tuple(sorted((NOW_S + after_s, num) for after_s, num in ends))
+    of_owned = tuple(sorted((NOW_S + after_s, -num) for after_s, num in ends))
     view = snapshot(jobs, num_devices)
-    return replace(view, ends=NodeEndTimes(min(at_s for at_s, _ in of_owned), of_owned))
+    return replace(view, calendar=DeviceCalendar(min(at_s for at_s, _ in of_owned), of_owned))
 
 
 def workers(policy: str, view: Snapshot) -> list[int]:

@@ -15,8 +15,7 @@ from tests.policies.snapshots import Job, best_effort, snapshot
 
 from swell.core.last_plan import PolicyState
 from swell.model.plan import Allocation
-from swell.policies.core_shares import why_flat
-from swell.policies.flowcon import COMPLETING, NEW, WATCHING, FlowCon
+from swell.policies.flowcon import COMPLETING, NEW, WATCHING, FlowCon, why_flat
 
 ITVAL_S = 20.0
 LOSSES = st.sampled_from([math.nan, 0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 100.0])

@@ -13,7 +13,6 @@ from tests.policies.snapshots import Job, best_effort, promised, snapshot, snaps
 
 from swell.arrays import IntArray
 from swell.core.hysteresis import steady
-from swell.core.tenants import decide_within_quotas
 from swell.model.plan import Allocation
 from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
@@ -63,23 +62,37 @@ def what_must_be(view: Snapshot, allocation: Allocation) -> IntArray:
 @every_keeper
 @fewer
 @given(view=limited())
-def test_no_tenant_has_more_than_its_quota(policy: Policy, view: Snapshot) -> None:
-    """But for what its promises need, and gangs that cannot change yet."""
-    seen, answer = decide_within_quotas(policy, view)
+def test_a_tenant_has_more_than_its_quota_only_of_what_is_idle_otherwise(
+    policy: Policy, view: Snapshot
+) -> None:
+    """But for what its promises need, and gangs that cannot change yet. No job that is promised has it."""
+    seen, answer = policy.decide_fairly(view)
     assert view.quota_devices is not None
-    most = np.maximum(view.quota_devices, what_must_be(seen, answer))
-    assert (of_tenants(view, answer.workers) <= most).all()
+    most, has = np.maximum(view.quota_devices, what_must_be(seen, answer)), of_tenants(view, answer.workers)
+    if policy.makes_promises:
+        promised = answer.workers * seen.needs_owned * (most < NO_QUOTA)[view.tenant]
+        assert (of_tenants(view, promised) <= most).all()
+    lent = int(np.maximum(has - most, 0).sum())
+    assert not lent or int(has.sum()) <= view.num_devices
+    if policy.counts_quotas and lent and not view.num_borrowed:
+        options, needs = seen.options, seen.needs_owned | seen.is_pinned
+        rows = ((answer.workers == 0) & (options.num > 0) & ~needs).nonzero()[0].tolist()
+        smallest = {row: int(options.devices[options.starts[row]]) for row in rows}
+        waits = [
+            row for row, num in smallest.items() if has[view.tenant[row]] + num <= most[view.tenant[row]]
+        ]
+        assert all(smallest[row] > lent for row in waits), "it could have had what is lent"
 
 
 @pytest.mark.slow
 @counting
 @given(view=limited(), data=st.data())
-def test_no_tenant_has_more_after_the_quota_has_changed(
+def test_what_is_lent_is_taken_back_at_once_and_weakens_no_promise(
     policy: Policy, view: Snapshot, data: st.DataObject
 ) -> None:
-    """Nor as time passes; and no promise is weaker for it."""
+    """Also after quotas have changed, and as time passes: the next answer depends on no loan before it."""
     assert view.quota_devices is not None
-    seen, answer = decide_within_quotas(policy, view)
+    seen, answer = policy.decide_fairly(view)
     stays = np.array([row for row in range(view.num_jobs) if row not in answer.refusals], dtype=np.int64)
     quota = data.draw(st.permutations(view.quota_devices.tolist()))
     later = replace(
@@ -92,9 +105,10 @@ def test_no_tenant_has_more_after_the_quota_has_changed(
         memory=answer.memory,
         quota_devices=np.array(quota, dtype=np.int64),
     )
-    seen, answer = decide_within_quotas(policy, later)
+    seen, answer = policy.decide_fairly(later)
     most = np.maximum(np.array(quota), what_must_be(seen, answer))
-    assert (of_tenants(later, answer.workers) <= most).all()
+    promised = of_tenants(later, answer.workers * later.needs_owned * (most < NO_QUOTA)[later.tenant])
+    assert (promised <= most).all()
     unlimited = policy.decide(replace(later, quota_devices=None))
     assert num_at_risk(answer) <= num_at_risk(unlimited)
 
@@ -108,14 +122,14 @@ def num_at_risk(answer: Allocation) -> int:
 @fewer
 @given(view=limited())
 def test_what_is_made_of_it_keeps_quotas_too(policy: Policy, view: Snapshot) -> None:
-    """A tenant that has more already, for its quota was lowered, gets no more."""
-    seen, answer = decide_within_quotas(policy, view)
+    """A tenant that has more already, for its quota was lowered, gets no more than it is lent."""
+    seen, answer = policy.decide_fairly(view)
     assert view.quota_devices is not None
     needs_owned = seen.needs_owned if policy.makes_promises and seen.num_borrowed else None
     final = steady(seen, answer, view.is_pinned, needs_owned, policy.weighs_changes).workers
     must = of_tenants(seen, np.where(view.is_pinned, view.held_workers, answer.floor))
     most = np.maximum(np.maximum(view.quota_devices, must), of_tenants(seen, view.held_workers))
-    assert (of_tenants(view, final) <= most).all()
+    assert (of_tenants(view, final) <= np.maximum(most, of_tenants(seen, answer.workers))).all()
 
 
 @pytest.mark.slow
@@ -125,7 +139,7 @@ def test_what_is_made_of_it_keeps_quotas_too(policy: Policy, view: Snapshot) -> 
 def test_a_quota_that_no_tenant_reaches_changes_nothing(policy: Policy, view: Snapshot) -> None:
     plain = policy.decide(view)
     quota = np.full(int(view.tenant.max(initial=0)) + 1, view.num_devices)
-    _, answer = decide_within_quotas(policy, replace(view, quota_devices=quota))
+    _, answer = policy.decide_fairly(replace(view, quota_devices=quota))
     assert answer.workers.tolist() == plain.workers.tolist()
     assert answer.refusals.keys() == plain.refusals.keys()
     assert answer.wake_s == plain.wake_s
@@ -149,9 +163,9 @@ def test_a_tenant_alone_is_answered_as_on_a_cluster_of_that_size(
     small = snapshot(jobs, quota)
     large = replace(snapshot(jobs, quota + more), quota_devices=np.array([quota]))
     assume(not (small.held_workers * small.devices_per_worker > quota).any())
-    _, expected = decide_within_quotas(policy, small)
-    _, answer = decide_within_quotas(policy, large)
-    assert answer.workers.tolist() == expected.workers.tolist()
+    _, expected = policy.decide_fairly(small)
+    _, answer = policy.decide_fairly(large)
+    assert (answer.workers == expected.workers)[large.needs_owned].all()
     assert answer.floor.tolist() == expected.floor.tolist()
     offers = [
         {row: one.earliest_deadline_s for row, one in each.refusals.items()} for each in (answer, expected)
@@ -162,7 +176,7 @@ def test_a_tenant_alone_is_answered_as_on_a_cluster_of_that_size(
 def test_a_promise_counts_what_the_tenant_may_have() -> None:
     jobs = [strict("a", LINEAR, 40.0, 10.5), strict("b", LINEAR, 40.0, 10.5, tenant=1)]
     view = replace(snapshot(jobs, 8), quota_devices=np.array([2, NO_QUOTA]))
-    _, answer = decide_within_quotas(ElasticFlow(), view)
+    _, answer = ElasticFlow().decide_fairly(view)
     assert answer.refusals.keys() == {0}
     assert "with 2 workers" in answer.refusals[0].text
     assert "its tenant's quota is 2 devices" in answer.refusals[0].text
@@ -174,13 +188,11 @@ def test_promises_outlast_a_quota_that_is_lowered() -> None:
     """And no other tenant's job waits for that."""
     jobs = [promised("a", LINEAR, 40.0, 10.5, held=4), strict("b", LINEAR, 40.0, 10.5, tenant=1)]
     view = replace(snapshot(jobs, 8), quota_devices=np.array([2, NO_QUOTA]))
-    _, answer = decide_within_quotas(ElasticFlow(), view)
+    _, answer = ElasticFlow().decide_fairly(view)
     assert not answer.refusals
     assert answer.workers[0] == 4 and answer.floor[0] == 4
     again = [*jobs, best_effort("c", LINEAR, 40.0), soft("d", LINEAR, 10.0, 100.0)]
-    _, answer = decide_within_quotas(
-        ElasticFlow(), replace(snapshot(again, 12), quota_devices=view.quota_devices)
-    )
+    _, answer = ElasticFlow().decide_fairly(replace(snapshot(again, 12), quota_devices=view.quota_devices))
     assert answer.workers.tolist() == [4, 8, 0, 0]
 
 
@@ -191,8 +203,17 @@ def test_a_promise_that_is_late_anyway_takes_no_more_for_another_that_needs_more
     for rates, expected in ((LINEAR, 2), ({4: 4.0, 8: 8.0}, 4)):
         late = promised("late", rates, 4000.0, -50.0, held=min(rates))
         view = replace(snapshot([late, needs_more, other], 16), quota_devices=np.array([2, NO_QUOTA]))
-        _, answer = decide_within_quotas(ElasticFlow(), view)
+        _, answer = ElasticFlow().decide_fairly(view)
         assert answer.workers[0] <= expected
         assert answer.workers[2] == 8
     view = replace(snapshot([late], 16), quota_devices=np.array([2]))
-    assert decide_within_quotas(ElasticFlow(), view)[1].workers.tolist() == [4]
+    assert ElasticFlow().decide_fairly(view)[1].workers.tolist() == [4]
+
+
+@pytest.mark.parametrize("policy", KEEPERS, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("job", [soft("a", LINEAR, 10.0, 30.0), best_effort("a", LINEAR, 10.0)])
+def test_a_job_alone_is_lent_what_is_idle_whatever_its_deadline(policy: Policy, job: Job) -> None:
+    view = snapshot([job], 2)
+    _, expected = policy.decide_fairly(view)
+    _, answer = policy.decide_fairly(replace(view, quota_devices=np.array([1])))
+    assert answer.workers.tolist() == expected.workers.tolist() != [0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.policies.fluid import follow
 from tests.policies.snapshots import best_effort, snapshot
 
-from swell.policies.core_shares import requested_levels
+from swell.policies.flowcon import requested_levels
 from swell_papers.policies.srtf import Srtf
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}

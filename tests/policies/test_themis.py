@@ -6,7 +6,7 @@ import pytest
 from tests.policies.fluid import follow
 from tests.policies.snapshots import NOW_S, best_effort, snapshot
 
-from swell.policies.core_shares import requested_levels
+from swell.policies.flowcon import requested_levels
 from swell_papers.policies.themis import LEASE_S, Themis, finish_time_fairness
 
 ONE = {1: 1.0}

@@ -21,8 +21,7 @@ from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.registry import InvalidParameter, new_policy
 from swell.policies.saxena import scaling_factors
-from swell.policies.unified.gains import GAINS, Gain
-from swell.policies.unified.unified import Unified
+from swell.policies.unified import GAINS, Gain, Unified
 from swell.solvers.knapsack import best_options
 
 #: Two jobs that learn, a long one that does not, and one that tells nothing.

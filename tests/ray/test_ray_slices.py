@@ -57,7 +57,9 @@ class Slices:
 
 def on(cluster: OneMachine, folder: Path, work: Callable[[Slices], Coroutine[Any, Any, None]]) -> None:
     async def done() -> None:
-        client = RayClient(str(folder).replace("/", "-"), cluster.engine(num_devices=2), folder / "last")
+        engine = cluster.engine(num_devices=2)
+        name = str(folder).replace("/", "-")
+        client = RayClient(name, engine.encoded(), engine.address, folder / "last")
         try:
             await work(Slices(client))
             await client.cancel([job.id for job in (await client.read()).jobs])

@@ -8,7 +8,7 @@ import pytest
 
 from swell.model.job import JobClass, Phase
 from swell.sim.outcome import JobOutcome
-from swell.sim.profiles.load import PowerCurves
+from swell.sim.profiles.built_in import PowerCurves
 from swell.sim.traces.entry import Trace, TraceJob
 from swell_papers import mixed_queue
 from swell_papers.mixed_queue import REFUSED_END, UNIFIED

@@ -104,7 +104,7 @@ def test_means_of_the_hours_add_up_to_the_mean_of_the_whole(
 ) -> None:
     at_s = np.cumsum([0.0, *lengths_s[:-1]])
     zeros = np.zeros(len(at_s))
-    usage = Usage(at_s, zeros, np.array(values[: len(at_s)]))
+    usage = Usage(at_s, zeros, np.array(values[: len(at_s)]), zeros, zeros)
     makespan_s = float(sum(lengths_s))
     outcome = SimOutcome(
         jobs=(), usage=usage, num_devices=8, end_s=makespan_s, num_events=0, decision_s=zeros, cpu_s=0.0

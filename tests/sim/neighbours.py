@@ -18,7 +18,7 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.model.target import ShareKind
 from swell.placement.best_fit import BestFitPlacer
-from swell.policies.fifo import Fifo
+from swell.policies.unpromised import Fifo
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimes
@@ -85,7 +85,7 @@ def share_cores(
     FixedShares.schedule, FixedShares.seen = schedule or {}, []
     policy = FixedShares()
     planner = Planner(policy, BestFitPlacer(), {policy.name: policy})
-    settings = Settings(min_hold_s=10.0, report_plan_s=60.0).core
+    settings = Settings(given={"min_hold_s": 10.0, "report_plan_s": 60.0}).core
     core = PlatformCore(lambda: Core(planner, FittedBelief(), settings))
     return simulate(core, scenario, log=log, listen=listen)
 

@@ -16,7 +16,7 @@ from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.faults import FaultRates
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import NodeInterval, Pool
-from swell.sim.profiles.load import load
+from swell.sim.profiles.built_in import load
 from swell.sim.simulate import simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import FillRules, fill
@@ -82,8 +82,8 @@ def conditions(draw: st.DrawFn, tenants: frozenset[str]) -> Conditions:
         nodes=draw(pick(1, 2)),
         devices_per_node=draw(pick(1, 2, 4)),
         resize_cost=draw(pick("changed", "profile", "none")),
-        noise_share=draw(pick(0.0, 0.2)),
-        profile_error_share=draw(pick(0.0, 0.2)),
+        noise=draw(pick(0.0, 0.2)),
+        profile_error=draw(pick(0.0, 0.2)),
         node_mtbf_s=draw(pick(None, 3000.0)),
         node_mttr_s=200.0,
         fault_rates=FaultRates(trial=rate, launch=rate, resize=rate, suspend=rate, loss=rate, warning=rate),

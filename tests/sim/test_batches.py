@@ -18,8 +18,8 @@ from swell.model.job import Phase
 from swell.sim.change_cost import change_cost
 from swell.sim.job import SimJob, jobs_of
 from swell.sim.outcome import SimOutcome
+from swell.sim.profiles.built_in import load
 from swell.sim.profiles.curve import ProfileSet
-from swell.sim.profiles.load import load
 from swell.sim.simulate import cluster, simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import FillRules, fill

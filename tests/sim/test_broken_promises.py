@@ -101,7 +101,7 @@ def lots(draw: st.DrawFn) -> Lot:
 def run(lot: Lot) -> tuple[list[JobOutcome], EventLog]:
     chosen: dict[str, float | str] = {"survive_nodes": float(lot.survive_nodes), "promises_by": "work"}
     parameters = {f"{DEFAULT_POLICY}.{name}": value for name, value in chosen.items()}
-    head = Settings(min_hold_s=0.0, report_plan_s=REPORT_S, parameters=parameters)
+    head = Settings(given={"min_hold_s": 0.0, "report_plan_s": REPORT_S}, parameters=parameters)
     diary = EventLog()
     scenario = Scenario(
         nodes=NODES,

@@ -14,8 +14,8 @@ from swell.model.event import AnyEvent
 from swell.model.target import Configuration, Target
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimes
-from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.simulate import cluster
+from swell.sim.true_speed import BatchTruth
 from swell.sim.world import Scenario, SimulatedWorld
 
 RATES = {1: 1.0, 2: 1.8, 3: 2.4, 4: 3.0}

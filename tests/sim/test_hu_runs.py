@@ -18,7 +18,7 @@ from swell.policies.policy import Policy
 from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.outcome import SimOutcome
-from swell.sim.profiles.load import hu
+from swell.sim.profiles.built_in import hu
 from swell.sim.simulate import simulate
 from swell.throughput.belief import FittedBelief
 from swell_papers.hu_workload import Disturbed, workload

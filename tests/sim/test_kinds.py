@@ -138,7 +138,7 @@ def test_with_one_kind_a_platform_commands_what_its_only_core_does(data: st.Data
     there = [msgspec.structs.replace(one, kind="a100") for one in data.draw(nodes())]
     jobs = [asking("", one) for one in data.draw(jobs_on(there))]
     platform = head(policy)
-    (core,) = new_core(policy, Settings(min_hold_s=10.0, report_plan_s=60.0))._cores
+    (core,) = new_core(policy, Settings(given={"min_hold_s": 10.0, "report_plan_s": 60.0}))._cores
     by_submission = sorted(jobs, key=lambda one: one.submit_s)
     world = SimulatedWorld(Scenario(nodes=there, jobs=by_submission, cost=COST))
     while batch := world.next_events():

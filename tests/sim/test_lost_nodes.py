@@ -27,11 +27,13 @@ RATES = {1: 1.0, 2: 1.8, 4: 3.0}
 
 def run(jobs: list[SimJob], others: list[AnyEvent], survive_nodes: int) -> SimOutcome:
     settings = Settings(
-        min_hold_s=0.0,
-        report_plan_s=10.0,
-        checkpoint_interval_s=20.0,
-        lease_s=5.0,
-        lease_margin_s=2.0,
+        given={
+            "min_hold_s": 0.0,
+            "report_plan_s": 10.0,
+            "checkpoint_interval_s": 20.0,
+            "lease_s": 5.0,
+            "lease_margin_s": 2.0,
+        },
         parameters={"elasticflow.survive_nodes": float(survive_nodes), "elasticflow.promises_by": "work"},
     )
     scenario = Scenario(
@@ -39,7 +41,7 @@ def run(jobs: list[SimJob], others: list[AnyEvent], survive_nodes: int) -> SimOu
         jobs=jobs,
         cost=change_cost("2", NODES * DEVICES),
         timings=GangTimes(
-            checkpoint_interval_s=settings.checkpoint_interval_s, notice_s=settings.leases.wait_s
+            checkpoint_interval_s=settings["checkpoint_interval_s"], notice_s=settings.leases.wait_s
         ),
         others=others,
     )

@@ -69,7 +69,7 @@ def run(lot: Lot, policy: str, *, are_known: bool = True) -> list[JobOutcome]:
         timings=GangTimes(checkpoint_interval_s=20.0, report_s=REPORT_S),
         others=sorted(others, key=lambda event: event.at_s),
     )
-    head = Settings(min_hold_s=0.0, report_plan_s=REPORT_S)
+    head = Settings(given={"min_hold_s": 0.0, "report_plan_s": REPORT_S})
     return list(simulate(new_core(policy, head), scenario).jobs)
 
 

@@ -6,7 +6,7 @@ from swell.model.job import Phase
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
-from swell.sim.profiles.saxena import saxena
+from swell.sim.profiles.built_in import saxena
 from swell.sim.simulate import simulate
 from swell_papers.saxena_workload import Pattern, workload
 from swell_papers.variants import variant_core

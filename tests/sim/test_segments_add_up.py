@@ -12,10 +12,10 @@ from tests.sim.worlds import head
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.faults import FaultRates
 from swell.sim.outcome import JobOutcome, SegmentLog
-from swell.sim.profiles.load import load
+from swell.sim.profiles.built_in import load
 from swell.sim.simulate import simulate
 from swell.sim.traces.fill import FillRules, fill
-from swell.sim.traces.generate import Demand, Poisson, generate
+from swell.sim.traces.generate import Demand, generate, poisson
 
 POLICY = "elasticflow"
 PLAIN = Conditions(nodes=2, devices_per_node=4)
@@ -24,8 +24,8 @@ ROUGH = Conditions(
     nodes=2,
     devices_per_node=4,
     resize_cost="profile",
-    noise_share=0.2,
-    profile_error_share=0.2,
+    noise=0.2,
+    profile_error=0.2,
     node_mtbf_s=20_000.0,
     fault_rates=FaultRates(launch=0.1, resize=0.3, suspend=0.3, loss=0.3),
     seed=5,
@@ -47,7 +47,7 @@ CHARGE = Charge(2.0, 2.0)
 
 def run(conditions: Conditions, policy: str = POLICY, profiles: str = "law") -> tuple[JobOutcome, ...]:
     """Twenty jobs of a quarter of an hour each, every two minutes one."""
-    trace = generate(Poisson(1 / 120), 20, Demand(median_s=900.0, spread=1.0), seed=2)
+    trace = generate(poisson(1 / 120), 20, Demand(median_s=900.0, spread=1.0), seed=2)
     known = load(profiles)
     rules = FillRules(seed=1, soft_share=0.2, best_effort_share=0.2, buggy_share=0.1, cancelled_share=0.1)
     scenario = set_up(fill(trace, known, rules), known, conditions)

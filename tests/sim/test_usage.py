@@ -8,24 +8,24 @@ from tests.sim.test_segments_add_up import ROUGH
 from tests.sim.worlds import head
 
 from swell.model.job import Phase
-from swell.model.job_sums import HeldTime, UsageEntry, UsageGroup, report_of
+from swell.model.job_sums import HeldTime, UsageGroup, report_of
 from swell.sim.conditions import set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SegmentLog
-from swell.sim.profiles.load import load
+from swell.sim.profiles.built_in import load
 from swell.sim.simulate import simulate
 from swell.sim.traces.fill import FillRules, fill
-from swell.sim.traces.generate import Demand, Poisson, generate
+from swell.sim.traces.generate import Demand, generate, poisson
 
 
 def test_device_hours_of_all_tenants_are_those_that_gangs_held() -> None:
     """Through resizes that fail, lost workers and lost nodes: against what each gang trained on, stretch by
     stretch."""
     known = load("law")
-    trace = generate(Poisson(1 / 120), 20, Demand(median_s=900.0, spread=1.0), seed=2)
+    trace = generate(poisson(1 / 120), 20, Demand(median_s=900.0, spread=1.0), seed=2)
     rules = FillRules(seed=1, soft_share=0.2, best_effort_share=0.2, buggy_share=0.1, cancelled_share=0.1)
     outcome = simulate(head("elasticflow"), set_up(fill(trace, known, rules), known, ROUGH), log=SegmentLog())
-    entries, held_s = [], 0.0
+    jobs, held_s = [], 0.0
     for job in outcome.jobs:
         held = HeldTime(
             id=job.id,
@@ -36,13 +36,13 @@ def test_device_hours_of_all_tenants_are_those_that_gangs_held() -> None:
             finished_s=job.end_s,
             sizes=job.sizes,
         )
-        entries.append(UsageEntry(held.payer, held.id, held.name, held.device_s(0.0, outcome.end_s)))
+        jobs.append(held)
         held_s += sum(len(part.devices) * (part.until_s - part.from_s) for part in job.segments)
     assert any(job.num_resizes for job in outcome.jobs) and any(
         job.phase is Phase.FAILED for job in outcome.jobs
     )
     for by in UsageGroup:
-        report = report_of(entries, by, 0.0, outcome.end_s)
+        report = report_of(jobs, by, [(0.0, outcome.end_s, "")])
         assert math.isclose(report.device_hours * 3600.0, held_s, rel_tol=1e-6)
     total_s = sum(job.device_s for job in outcome.jobs)
     assert math.isclose(held_s, total_s, rel_tol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -10,21 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.policies.guide import from_the_guide
-from tests.sim.worlds import head, job
+from tests.sim.worlds import fixed, head, job
 
 from swell.core.costs import CostTable
 from swell.core.kinds import read_platform
 from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnResult, ViewBoard
+from swell.model.booking import Booking
 from swell.model.deadline_state import is_measured
+from swell.model.event import AnyEvent, BookingMade
 from swell.model.job import JobClass, Phase
 from swell.model.node import Node
 from swell.model.view import JobView
 from swell.policies import registry
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
-from swell.sim.what_if import JobForecast, PlatformChange, PlatformState, as_learnt, go_on
+from swell.sim.what_if import JobForecast, PlatformChange, PlatformState, as_learnt, go_on, sim_job
 from swell.sim.world import Scenario, SimulatedWorld
+from swell.throughput.belief import FittedBelief
 
 #: What a head takes changes to cost before it has measured any.
 COST = as_learnt(CostTable())
@@ -36,14 +40,21 @@ PERIODIC = "periodic_shares"
 class Half:
     """A run that is looked at in the middle, and then goes on to its end."""
 
-    def __init__(self, jobs: list[SimJob], cut_s: float, policy: str = "elasticflow") -> None:
+    def __init__(
+        self,
+        jobs: list[SimJob],
+        cut_s: float,
+        policy: str = "elasticflow",
+        others: Sequence[AnyEvent] = (),
+    ) -> None:
         self.jobs = {job.id: job for job in jobs}
         self.cut_s, self.policy = cut_s, policy
         self.ended: dict[str, JobView] = {}
         self.ended_before: frozenset[str] = frozenset()
         core = head(policy)
         by_submission = sorted(jobs, key=lambda job: job.submit_s)
-        world = SimulatedWorld(Scenario(nodes=cluster(1, 8, "gpu"), jobs=by_submission, cost=COST))
+        nodes = cluster(1, 8, "gpu")
+        world = SimulatedWorld(Scenario(nodes=nodes, jobs=by_submission, cost=COST, others=others))
         self.state, self.told = b"", dict[str, JobView]()
         while batch := world.next_events():
             if not self.state and batch[0].at_s > cut_s:
@@ -105,6 +116,28 @@ def test_what_is_foretold_is_what_becomes_of_the_jobs(half: Half) -> None:
         truth = half.ended[name]
         assert (fate.phase, fate.kept, fate.is_promised) == (truth.phase, truth.kept, truth.is_promised)
         assert fate.finish_s == pytest.approx(truth.finished_s, abs=1.5)
+
+
+def test_fixed_jobs_run_to_their_limits_and_bookings_are_kept_free() -> None:
+    """As those that are as long as their limits really do; one that waits, waits for what is booked."""
+    booking = Booking(id="b", num_devices=8, times_s=((700.0, 900.0),))
+    jobs = [
+        job("elastic", 0.0, 3000),
+        fixed("runs", 10.0, 4, 500, time_s=500.0),
+        fixed("waits", 20.0, 6, 400, time_s=400.0),
+        fixed("session", 30.0, 2, 100, time_s=100.0, is_session=True),
+    ]
+    half = Half(jobs, 100.25, "unified", [BookingMade(at_s=50.0, booking=booking)])
+    standing = half.standing
+    believed = {one.id: sim_job(one, FittedBelief(), 8) for one in standing.saved.records if one.spec.fixed}
+    told = go_on(head("unified"), replace(standing, jobs=standing.jobs | believed), PlatformChange())
+    assert told.keys() == {"elastic", "runs", "waits", "session"} and {
+        one.phase for one in told.values()
+    } == {Phase.SUCCEEDED}
+    for name, fate in told.items():
+        assert fate.finish_s == pytest.approx(half.ended[name].finished_s, abs=1.5), name
+    assert told["runs"].finish_s == pytest.approx(510.0, abs=10.0)
+    assert told["waits"].finish_s == pytest.approx(1300.0, abs=10.0)
 
 
 @st.composite

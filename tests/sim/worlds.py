@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from swell.core.platform_core import PlatformCore
 from swell.model.event import AnyEvent
-from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+from swell.model.job import Elasticity, EndCondition, FixedTerms, JobClass, JobSpec, Profile
 from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
@@ -63,12 +65,37 @@ def job(
     return SimJob(id=name, submit_s=submit_s, spec=spec, profile=profile, speed=speed, **{**plain, **fields})
 
 
+def fixed(
+    name: str,
+    submit_s: float,
+    devices: int,
+    length_s: int,
+    time_s: float = 1000.0,
+    deadline_s: float | None = None,
+    parts: int = 1,
+    dies_at_step: int | None = None,
+    **terms: Any,
+) -> SimJob:
+    """A fixed job that really takes so long, and is ended after `time_s` and 10 s of grace."""
+    made = job(name, submit_s, length_s, deadline_s, rates={parts: 1.0}, dies_at_step=dies_at_step)
+    spec = msgspec.structs.replace(
+        made.spec,
+        elasticity=Elasticity.FIXED,
+        fixed=FixedTerms(time_s=time_s, grace_s=10.0, **terms),
+        end=EndCondition(),
+        devices_per_worker=devices // parts,
+    )
+    return replace(made, spec=spec)
+
+
 def head(
     policy: str = "elasticflow",
     min_hold_s: float = 10.0,
     parameters: Mapping[str, float | str] = MappingProxyType({}),
+    half_life_s: float = 0.0,
 ) -> PlatformCore:
-    settings = Settings(min_hold_s=min_hold_s, report_plan_s=60.0, parameters=dict(parameters))
+    given = {"min_hold_s": min_hold_s, "report_plan_s": 60.0, "half_life_s": half_life_s}
+    settings = Settings(given=given, parameters=dict(parameters))
     return new_core(policy, settings)
 
 
@@ -82,6 +109,7 @@ def run(
     faults: FaultSource = NOTHING_FAILS,
     listen: Callable[[PlatformCore], None] = lambda core: None,
     parameters: Mapping[str, float | str] = MappingProxyType({}),
+    half_life_s: float = 0.0,
 ) -> SimOutcome:
     """On nodes of 8 devices."""
     scenario = Scenario(
@@ -92,4 +120,4 @@ def run(
         others=others,
         faults=faults,
     )
-    return simulate(head(policy, parameters=parameters), scenario, listen=listen)
+    return simulate(head(policy, parameters=parameters, half_life_s=half_life_s), scenario, listen=listen)

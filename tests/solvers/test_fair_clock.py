@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.solvers.fair_clock import fair_ends, urgent
+from swell.solvers.queueing import fair_ends, urgent
 
 WORK = st.lists(st.floats(0.01, 100.0), min_size=1, max_size=8).map(np.array)
 

@@ -8,15 +8,16 @@ import subprocess
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 
 from swell.executors.local.agent.job_files import place_code
-from swell.model.code import CodeTree, decode_tree, object_path, tree_path
+from swell.model.code import CodeFile, CodeLimits, CodeTree, decode_tree, object_path, tree_path
 from swell.model.job import JobSpec
-from swell.store.code_snapshot import CodeLimits, CodeNotFound
+from swell.store.code_snapshot import CodeNotFound
 from swell.store.code_store import GRACE_S, CodeStore
 
 LIMITS = CodeLimits(code_file_mib=0.001, code_total_mib=1, code_num_files=20)
@@ -85,7 +86,7 @@ def test_small_files_go_in_and_what_is_no_code_stays_out(
     os.mkfifo(project / "pipe")
     if has_git:
         git(project, "init", "-q")
-    assert taken(state, store, project) == {"train.py", "net/__init__.py", "net/layers.py", ".env"}
+    assert taken(state, store, project) == {"train.py", "net/__init__.py", "net/layers.py"}
     assert store.take(str(project), None).left_out == (
         "not in the copy of the code: .venv (a virtual environment), data.bin (2.0 kB), env (a virtual "
         "environment), images (1,001 files), node_modules (packages) and 2 more"
@@ -255,6 +256,63 @@ def test_a_damaged_content_is_not_run(state: Path, store: CodeStore, project: Pa
     kept.write_text("import nut")
     with pytest.raises(ValueError, match="damaged; submit it again"):
         placed(state, digest)
+
+
+# ---------------------------------------------------------------- what comes through the door
+def test_a_content_is_kept_under_no_digest_but_its_own(state: Path, store: CodeStore, project: Path) -> None:
+    """Neither another content, nor one that is longer or shorter than announced; a door can be emptied."""
+    content = b"import net"
+    file = CodeFile(hashlib.sha256(content).hexdigest(), len(content))
+    tree = CodeTree(roots=("/a",), files={"/a/train.py": file, "/a/b": file}, links={"/a/c": "."})
+    door = store.intake()
+    assert door.lacking(tree) == [file]
+    for chunks in ([b"import nut"], [content, b"more"], [content[:4]], []):
+        with pytest.raises(CodeNotFound, match="not what was announced"):
+            door.keep(file, chunks)
+    with pytest.raises(CodeNotFound, match="has not come"):
+        door.finish(tree, None)
+    assert not [path for path in (state / "code").rglob("*") if path.is_file()]
+    door.keep(file, [content[:4], content[4:]])
+    with pytest.raises(CodeNotFound, match="has not come"):
+        door.finish(tree, "/a/other.py")
+    lying = msgspec.structs.replace(tree, sources_digest="of another user's code")
+    found = read(state, door.finish(lying, "/a/train.py"))
+    assert found.sources_digest == tree.known_by("/a/train.py").sources_digest
+    door.discard()
+    assert not [path for path in (state / "code").rglob("*") if path.is_file()]
+    door.keep(file, [content])
+    other = store.intake()
+    assert other.lacking(tree) == []
+    door.discard()
+    digest = other.finish(tree, None)
+    assert (placed(state, digest) / "a" / "c" / "b").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("files", "links"),
+    [
+        (["/a/../../etc/x"], {}),
+        (["a/x"], {}),
+        (["/b/x"], {}),
+        (["/a/x\0"], {}),
+        (["/a"], {}),
+        (["/a/x", "/a/x/y"], {}),
+        (["/a/x/y"], {"/a/x": "z"}),
+        ([], {"/a/x": "/etc"}),
+        ([], {"/a/x": "../../../../etc"}),
+        ([], {"/a/x": "../b"}),
+        ([f"/a/{number}" for number in range(22)], {}),
+        ([], {f"/a/{number}": "." for number in range(22)}),
+    ],
+)
+def test_a_tree_that_leads_elsewhere_or_is_too_large_is_refused(
+    store: CodeStore, files: list[str], links: dict[str, str]
+) -> None:
+    empty = CodeFile(hashlib.sha256().hexdigest(), 0)
+    with pytest.raises(CodeNotFound):
+        store.intake().lacking(CodeTree(roots=("/a",), files=dict.fromkeys(files, empty), links=links))
+    with pytest.raises(CodeNotFound, match="1 MiB"):
+        store.intake().lacking(CodeTree(roots=("/a",), files={"/a/x": CodeFile("0" * 64, 2**21)}, links={}))
 
 
 # ---------------------------------------------------------------- what is kept

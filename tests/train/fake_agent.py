@@ -62,7 +62,7 @@ FORKING.set_forkserver_preload(
         "torch.distributed",
         "torch._dynamo",
         "swell.train.runtime.runner",
-        "swell.train.runtime.group_trial",
+        "swell.train.runtime.trial_run",
         "swell.executors.local.zygote.process",
         "tests.train.fake_agent",
         "tests.train.frozen",
@@ -160,6 +160,7 @@ class FakeAgent:
         self.spans_hosts = False  #: each worker is on a host of its own
         self.observes = False  #: scripts that know nothing of Swell, which get no Welcome
         self._votes: dict[int, int] = {}  # of these, steps that they had made when they were to stop
+        self.paces_per_s: dict[int, float] = {}  #: of workers on slower or faster devices than the others
         self.environ: dict[str, str] = {}  #: what its workers are told besides
         self.said: list[tuple[int, messages.Message]] = []
         self.processes: dict[int, ForkServerProcess] = {}
@@ -407,7 +408,8 @@ class FakeAgent:
             with self._news:
                 self._lines[hello.worker] = line
             if not self.observes:
-                self.tell(hello.worker, self.welcome)
+                pace_per_s = self.paces_per_s.get(hello.worker, self.welcome.pace_per_s)
+                self.tell(hello.worker, msgspec.structs.replace(self.welcome, pace_per_s=pace_per_s))
             try:
                 for text in stream:
                     self._hear(hello.worker, _from_worker.decode(text))

@@ -155,19 +155,15 @@ def test_weights_that_cannot_be_are_refused() -> None:
             script.run.step()
 
 
-def test_the_former_form_steps_of_a_scaler_and_second_scalers_are_refused() -> None:
+def test_a_step_with_a_loss_steps_of_a_scaler_and_second_scalers_are_refused() -> None:
     scaler, second = torch.amp.GradScaler("cpu"), torch.amp.GradScaler("cpu")
     script = Script()
     for (x,) in script.run.batches():
-        with pytest.raises(train.LoopError, match=r"write `run\.backward\(loss\)` in place of"):
+        with pytest.raises(train.LoopError, match=r"without run\.backward\(loss\) before it"):
             script.run.step(script.loss_of(x))  # type: ignore[arg-type]
-        with pytest.raises(train.LoopError, match=r"with its weight if there is one"):
-            script.run.step(script.loss_of(x), weight=3)  # type: ignore[arg-type]
         (loss := script.loss_of(x)).backward()
         with pytest.raises(train.LoopError, match=r"take `loss\.backward\(\)` before it out"):
             script.run.backward(loss)
-        with pytest.raises(train.LoopError, match=r"write `run\.backward"):
-            script.run.step(script.loss_of(x), optimizer=script.optimizer)  # type: ignore[arg-type]
         script.run.backward(script.loss_of(x), scaler=scaler)
         with pytest.raises(train.LoopError, match="put it in its place"):
             scaler.step(script.optimizer)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from swell.train.state.checksum import checksum
+from swell.train.collective.pieces import checksum
 from swell.train.state.drift import Replica
 from swell.train.state.train_state import TrainState
 

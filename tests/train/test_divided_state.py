@@ -28,13 +28,19 @@ from torch.distributed.tensor.placement_types import _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from swell.train.collective.group import Group
-from swell.train.collective.local_tensors import local
-from swell.train.collective.peer_memory import NOWHERE, allow_siblings, own_place
+from swell.train.collective.pieces import local
 from swell.train.collective.process_groups import make_group
 from swell.train.state.codec import EncodeError, decode, encode
 from swell.train.state.drift import Replica
 from swell.train.state.script_values import copied, mark
-from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state
+from swell.train.state.state_transfer import (
+    NO_STATE,
+    NOWHERE,
+    MemberCard,
+    allow_siblings,
+    hand_state,
+    own_place,
+)
 from swell.train.state.train_state import TrainState
 
 

@@ -8,7 +8,7 @@ import socket
 import psutil
 import pytest
 
-from swell.train.collective.interfaces import (
+from swell.train.collective.process_groups import (
     GLOO,
     NCCL,
     NoInterface,

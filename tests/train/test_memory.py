@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from swell.train.collective.group import Group
-from swell.train.collective.memory_errors import is_out_of_memory, largest_pass, why_hopeless
+from swell.train.collective.group import Group, is_out_of_memory
 from swell.train.data.sample_schedule import SampleSchedule, Share
+from swell.train.runtime.runner import largest_pass, why_hopeless
 
 TOO_MUCH = 2**60
 

@@ -83,7 +83,7 @@ def test_a_run_tells_what_was_between_its_epochs_and_leaves_it_out_of_its_steps_
 
 def test_calibration_times_an_allreduce_by_bytes(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent(mode="calibrate")
-    agent.start_ready([0, 1], "swell.train.runtime.group_trial:main")
+    agent.start_ready([0, 1], "swell.train.runtime.trial_run:calibrate")
     agent.join([0, 1], source=None)
     seconds = agent.wait(0, messages.Calibrated).allreduce_s
     assert min(seconds) == 1_000

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.tally import Tally
-from swell.train.link.agent_line import ObserverLine
+from swell.train.link.agent_link import ObserverLine
 from swell.train.runtime.unmanaged_script import Reporter
 from swell.wire import environ, messages
 from swell.wire.reports import number

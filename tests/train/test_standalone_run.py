@@ -50,7 +50,7 @@ def test_importing_it_starts_no_thread_and_opens_no_socket() -> None:
         import os, torch, torch.distributed, torch._dynamo
         torch.set_num_threads(1)
         before = len(os.listdir("/proc/self/task"))
-        import swell.train, swell.train.runtime.runner, swell.train.runtime.group_trial
+        import swell.train, swell.train.runtime.runner, swell.train.runtime.trial_run
         assert len(os.listdir("/proc/self/task")) == before == 1
         links = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")[:-1]]
         assert not [link for link in links if link.startswith("socket:")], links

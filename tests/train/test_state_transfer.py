@@ -11,9 +11,15 @@ from torch import nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group, GroupBroken
-from swell.train.collective.peer_memory import NOWHERE, own_place
 from swell.train.state.drift import Replica
-from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, make_offer
+from swell.train.state.state_transfer import (
+    NO_STATE,
+    NOWHERE,
+    MemberCard,
+    hand_state,
+    make_offer,
+    own_place,
+)
 from swell.train.state.train_state import TrainState
 
 NEWCOMER = MemberCard(NO_STATE, own_place())

@@ -13,7 +13,7 @@ import pytest
 import torch
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
-from swell.train.link.agent_line import ObserverLine
+from swell.train.link.agent_link import ObserverLine
 from swell.train.runtime.unmanaged_script import StepCounter, own_count
 from swell.wire import environ, messages
 from swell.wire.lease_end import Lease

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from swell.train.state.waiting_functions import WaitingFunction
+from swell.train.state.script_search import WaitingFunction
 
 
 def test_globals_stay_when_a_module_has_ended() -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from swell.wire.private_files import can_be_private, make_private, remove_room
+from swell.wire.private_files import can_be_private, make_private
+from swell.wire.untrusted_files import remove_folder
 
 #: Ways to change the file `old`, or what is beside it, in the folder that is the first argument.
 WAYS = {
@@ -37,7 +38,7 @@ def can_have_layers() -> bool:
     try:
         return can_be_private(room)
     finally:
-        remove_room(room)
+        remove_folder(room)
 
 
 needs_layers = pytest.mark.skipif(not can_have_layers(), reason="the kernel refuses overlays of this user")
@@ -94,5 +95,5 @@ def test_what_is_written_in_layers_is_seen_by_no_other_process(way: str, outside
         assert seen(outside) != before, "this process sees it"
 
     assert run_forked(act) == 0
-    remove_room(room)
+    remove_folder(room)
     assert seen(outside) == before and not Path(room).exists()

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from swell.sim.conditions import Conditions
 from swell.sim.metrics import Metrics, metrics_of
+from swell.sim.traces.entry import Workload
 from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read
-from swell.sim.traces.workload import Workload
 from swell_papers import mixed_queue
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
 from swell_papers.hu import Allocator, HuCase, measured

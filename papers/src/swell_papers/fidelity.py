@@ -108,7 +108,7 @@ def rerun(
     recorder = TurnLog(core)
 
     def end_turn(now_s: float) -> None:
-        recorder.end_turn(now_s, world.all_gangs)
+        recorder.end_turn(now_s, world)
         listen(core)
 
     submissions: list[AnyEvent] = [

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from swell.api.client import Client
-from swell.executors.local.limits.detection import limiter_offers
+from swell.executors.local.limits.control_groups import limiter_offers
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results, Study, Way
 from swell_papers.findings import Part, chart, table
 from swell_papers.flowcon_measures import REPORT_S, SharedRun

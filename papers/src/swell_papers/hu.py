@@ -21,7 +21,7 @@ from swell.placement.best_fit import BestFitPlacer
 from swell.policies.policy import Policy
 from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
-from swell.sim.profiles.load import hu
+from swell.sim.profiles.built_in import hu
 from swell.sim.simulate import simulate
 from swell.throughput.belief import FittedBelief
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study

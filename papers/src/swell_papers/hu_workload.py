@@ -6,10 +6,9 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.sim.profiles.load import hu
-from swell.sim.traces.entry import Trace, TraceJob
+from swell.sim.profiles.built_in import hu
+from swell.sim.traces.entry import Trace, TraceJob, Workload, WorkloadJob
 from swell.sim.traces.fill import FillRules, fill
-from swell.sim.traces.workload import Workload, WorkloadJob
 
 MINUTE_S = 60.0
 #: Section 5.1: jobs submitted from January 24, 2021 14:25:41 to January 26, 2021 16:07:19.

@@ -30,6 +30,8 @@ from swell_papers.experiment import Context
 
 #: Folders of training scripts: this package's, and the demo's.
 SCRIPTS = (Path(__file__).parent / "scripts", Path(swell.__file__).parent / "demo")
+#: The file and the first arguments of those that are an option of another one.
+OPTIONS = {f"{model}.py": ["letters.py", "--model", model] for model in ("gru", "transformer")}
 LOOK_EVERY_S = 0.1
 
 
@@ -38,7 +40,7 @@ class PlannedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     at_s: float  #: submitted so long after the first
     name: str
-    script: str  #: file name in one of `SCRIPTS`
+    script: str  #: file name in one of `SCRIPTS`, or one of `OPTIONS`
     steps: int
     workers: str = "1:"
     global_batch: int = 64
@@ -48,7 +50,8 @@ class PlannedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     def fields(self, now_s: float) -> dict[str, Any]:
         """Return the fields of the job, as `Client.submit` takes them."""
-        script = next(file for folder in SCRIPTS if (file := folder / self.script).is_file())
+        name, *model = OPTIONS.get(self.script, [self.script])
+        script = next(file for folder in SCRIPTS if (file := folder / name).is_file())
         given = {
             "name": self.name,
             "script": str(script),
@@ -62,6 +65,7 @@ class PlannedJob(msgspec.Struct, frozen=True, kw_only=True):
             "deadline": None if self.deadline_after_s is None else now_s + self.deadline_after_s,
             **self.further,
         }
+        given["args"] = [*model, *given["args"]]
         return {name: value for name, value in given.items() if value is not None}
 
 

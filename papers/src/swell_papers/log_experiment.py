@@ -19,11 +19,11 @@ from swell.model.job import AfterRefusal, JobClass, Phase
 from swell.sim.conditions import SETTINGS, Conditions
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome, Usage
+from swell.sim.profiles.built_in import load
 from swell.sim.profiles.curve import ProfileSet
-from swell.sim.profiles.load import load
+from swell.sim.traces.entry import Workload
 from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read
-from swell.sim.traces.workload import Workload
 from swell_papers.experiment import Claim, Context, Key, Measure, Picture, Results, Study
 from swell_papers.findings import Part, Values, chart, table
 from swell_papers.variants import simulated_under

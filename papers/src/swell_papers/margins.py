@@ -15,7 +15,7 @@ from swell.settings import make_settings
 from swell.sim.conditions import REPORT_S, SETTINGS, Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.simulate import simulate
-from swell.sim.traces.generate import Arrivals, Bursty, Diurnal, Poisson
+from swell.sim.traces.generate import Arrivals, bursty, diurnal, poisson
 from swell.sim.world import Scenario
 from swell.throughput.estimate_margins import (
     KEPT_SHARE,
@@ -98,10 +98,10 @@ def _made(number: int, median_s: float, load: float, nodes: int, told: str) -> P
 
 def _arrivals(told: str, mean_per_s: float) -> Arrivals:
     if told == BURSTS:
-        return Bursty(high_per_s=1.6 * mean_per_s, low_per_s=0.4 * mean_per_s, phase_s=40 / mean_per_s)
+        return bursty(high_per_s=1.6 * mean_per_s, low_per_s=0.4 * mean_per_s, phase_s=40 / mean_per_s)
     if told == WAVES:
-        return Diurnal(mean_per_s=mean_per_s, period_s=200 / mean_per_s)
-    return Poisson(mean_per_s)
+        return diurnal(mean_per_s=mean_per_s, period_s=200 / mean_per_s)
+    return poisson(mean_per_s)
 
 
 _TRACES = "elasticflow/traces/"
@@ -167,7 +167,7 @@ def _scenario(on: PromiseInput, truth: TrueSpeeds, data: Path, seed: int) -> Sce
     conditions = Conditions(
         nodes=nodes,
         devices_per_node=devices,
-        noise_share=truth.noise_share,
+        noise=truth.noise_share,
         seed=seed,
         report_s=REPORT_S,
         refused=AfterRefusal.END,

@@ -13,12 +13,11 @@ from swell.model.job import AfterRefusal, JobClass
 from swell.sim.conditions import Conditions
 from swell.sim.outcome import JobOutcome
 from swell.sim.pool import HOUR_S, NodeInterval, Pool
+from swell.sim.profiles.built_in import load
 from swell.sim.profiles.curve import ProfileSet
-from swell.sim.profiles.load import load
-from swell.sim.traces.entry import Trace, TraceJob
+from swell.sim.traces.entry import Trace, TraceJob, Workload, WorkloadJob
 from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read
-from swell.sim.traces.workload import Workload, WorkloadJob
 from swell_papers.variants import simulated_under
 
 #: The policy that is judged, and the default before it.
@@ -89,9 +88,7 @@ def counted(asked: list[WorkloadJob], jobs: list[JobOutcome]) -> QueueCounts:
     strict = [job for job in jobs if job.job_class is JobClass.STRICT]
     rest = [job for job in jobs if job.job_class is JobClass.BEST_EFFORT]
     done_s = [job.jct_s for job in rest if job.jct_s is not None]
-    kept_s = (
-        one.requested_devices * one.duration_s for one, job in zip(asked, jobs, strict=True) if job.is_kept
-    )
+    kept_s = (one.num_devices * one.duration_s for one, job in zip(asked, jobs, strict=True) if job.is_kept)
     return QueueCounts(
         strict_promised=sum(job.is_promised for job in strict),
         strict_kept=sum(bool(job.is_kept) for job in strict),
@@ -123,7 +120,7 @@ def mixed_workload(data: Path, load: float, seed: int) -> Workload:
         for number, (at, is_open) in enumerate(zip(chosen, are_open, strict=True))
     ]
     asked = fill(_trace(drawn, [0.0] * NUM_JOBS, seed), profiles, FillRules(deadlines="none")).jobs
-    asked_s = sum(job.requested_devices * job.duration_s for job in asked)
+    asked_s = sum(job.num_devices * job.duration_s for job in asked)
     span_s = asked_s / (load * MEAN_DEVICES)
     times_s = [span_s * (moment - moments[0]) for moment in moments]
     rules = FillRules(seed=seed, best_effort_share=BEST_EFFORT_SHARE, soft_share=SOFT_SHARE)

@@ -16,14 +16,13 @@ from swell.core.platform_core import PlatformCore
 from swell.model.job import AfterRefusal
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.metrics import metrics_of
+from swell.sim.profiles.built_in import load
 from swell.sim.profiles.curve import ProfileSet
-from swell.sim.profiles.load import load
 from swell.sim.simulate import simulate
-from swell.sim.traces.entry import Trace, TraceJob, since
+from swell.sim.traces.entry import Trace, TraceJob, Workload, since
 from swell.sim.traces.fill import FillRules, fill
-from swell.sim.traces.generate import Arrivals, Demand, Poisson, generate
+from swell.sim.traces.generate import Arrivals, Demand, generate, poisson
 from swell.sim.traces.read import read
-from swell.sim.traces.workload import Workload
 from swell_papers.elasticflow import A100, LOG_CASES
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
 from swell_papers.findings import Heading, Part, table
@@ -90,7 +89,7 @@ def made_up(
     median_s: float,
     load: float,
     nodes: int,
-    arrivals: Callable[[float], Arrivals] = Poisson,
+    arrivals: Callable[[float], Arrivals] = poisson,
     number: int | None = None,
 ) -> PromiseInput:
     """A log that is drawn, on so many nodes of 8 devices.

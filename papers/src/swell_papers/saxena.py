@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from swell.sim.conditions import Conditions
 from swell.sim.metrics import Metrics, metrics_of
-from swell.sim.profiles.saxena import DEVICES_PER_NODE, TABLE_II, fitted, saxena
+from swell.sim.profiles.built_in import DEVICES_PER_NODE, TABLE_II, fitted, saxena
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
 from swell_papers.saxena_accuracy import accuracy_study
 from swell_papers.saxena_workload import HALF_AN_HOUR, MINUTE_S, Pattern, workload

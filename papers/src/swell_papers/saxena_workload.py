@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swell.model.job import JobClass
-from swell.sim.profiles.saxena import CATEGORIES, FULL_STEP_S, Category
-from swell.sim.traces.generate import Arrivals, Bursty, Poisson, arrival_times
-from swell.sim.traces.workload import JobsLeftOut, Workload, WorkloadJob
+from swell.sim.profiles.built_in import CATEGORIES, FULL_STEP_S, Category
+from swell.sim.traces.entry import Workload, WorkloadJob
+from swell.sim.traces.generate import Arrivals, arrival_times, bursty, poisson
 
 MINUTE_S = 60.0
 #: Section IV-A: how long a job of a benchmark of one category takes on one device.
@@ -34,9 +33,9 @@ class Pattern:
         """Args: `mean_s` is how long a job takes on one device on average."""
         high_per_s = self.high * num_devices / mean_s
         if self.phase_minutes is None:
-            return Poisson(high_per_s)
+            return poisson(high_per_s)
         low_per_s = self.low * num_devices / mean_s
-        return Bursty(high_per_s=high_per_s, low_per_s=low_per_s, phase_s=MINUTE_S * self.phase_minutes)
+        return bursty(high_per_s=high_per_s, low_per_s=low_per_s, phase_s=MINUTE_S * self.phase_minutes)
 
     @property
     def load(self) -> float:
@@ -63,7 +62,7 @@ def workload(
     pairs = enumerate(zip(times_s.tolist(), drawn, strict=True))
     return Workload(
         jobs=tuple(_job(at, submit_s, chosen[kind], lengths_s[kind]) for at, (submit_s, kind) in pairs),
-        dropped=JobsLeftOut(),
+        dropped={},
         filled=(),
         profiles="saxena",
         source=f"generated: {pattern.name}, {pattern.minutes:g} minutes, seed {seed}",
@@ -77,9 +76,8 @@ def _job(at: int, submit_s: float, kind: Category, length_s: float) -> WorkloadJ
         model=kind.name,
         global_batch=kind.local_batch,
         num_steps=round(length_s / FULL_STEP_S),
-        deadline_s=None,
-        job_class=JobClass.BEST_EFFORT,
-        requested_devices=1,
+        is_best_effort=True,
+        num_devices=1,
         duration_s=length_s,
         is_elastic=kind.is_elastic,
     )

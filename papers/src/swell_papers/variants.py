@@ -14,7 +14,7 @@ from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.curve import ProfileSet
 from swell.sim.simulate import simulate
-from swell.sim.traces.workload import Workload
+from swell.sim.traces.entry import Workload
 
 Parameters = Mapping[str, float | str]
 

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
-from enum import Enum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING, Any
 
-import h11
 import msgspec
 
 from swell.api.errors import AccessRefused, ApiError, NoAnswer, NoPlatform
 from swell.api.fields import MAX_JOBS, InvalidField, shown
+from swell.api.login import Login, login_of, parse_fingerprint, parse_url, read_login
 from swell.api.logs import LogChunk, LogOwner
 from swell.api.submission import Submission, declared, parse, request_key
 from swell.api.times import with_offset
-from swell.api.unix_socket import address_of, peer_of
-from swell.api.verbs import ANSWER_WITHIN_S, HEADERS, Health, SubmittedJob, Verb, Verbs
+from swell.api.transport import RESUME_WITHIN_S, TOKEN, Transport, open_transport
+from swell.api.verbs import Health, JobFile, SubmittedJob, TerminalAddress, Verb, Verbs
 from swell.executors.local.logs.files import LogName
-from swell.executors.local.processes.listing import is_stopped
-from swell.model.coding import decoder, encode
+from swell.executors.storage import CHECKPOINTS
+from swell.model.coding import encode
 from swell.model.deadline_state import has_verdict
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.model.job import Phase
@@ -35,7 +31,9 @@ from swell.model.job_query import choose
 from swell.model.quantities import span
 from swell.model.view import JobView
 from swell.store.folder import ApiAddress, StateFolder
-from swell.store.lock import find_holder
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = [
     "AccessRefused",
@@ -62,44 +60,50 @@ RETRY_WITHIN_S = 10.0
 #: Fields that are moments.
 TIMES = ("deadline", "accept_until")
 
-#: Has the token of a user who is not the owner, for every command and for `connect`.
-TOKEN = "SWELL_TOKEN"  # noqa: S105 - a name
-#: Whether it answers at all is known sooner.
-HEALTH_WITHIN_S = 5.0
-
-#: What an answer of this status raises; ApiError for any other failure.
-FAILURES: Mapping[int, type[Exception]] = {
-    401: AccessRefused,
-    403: AccessRefused,
-    404: UnknownJob,
-    422: InvalidJob,
-    503: Unavailable,
-}
-
-#: Bytes that are read at a time.
-CHUNK_BYTES = 1 << 16
-
-Headers = Mapping[str, str]
-
 
 def has_ended(job: JobView) -> bool:
     return job.phase.is_end
 
 
-def connect(state: str | os.PathLike[str] | None = None, token: str | None = None) -> Client:
-    """The platform of a state folder; by default that of `swell up` without options.
+def connect(
+    state: str | os.PathLike[str] | None = None, token: str | None = None, *, fingerprint: str | None = None
+) -> Client:
+    """The platform of a state folder, or of an address, `https://HOST:8443`, on another machine.
+
+    By default it is the one of $SWELL_STATE, else of `swell login`, else of `swell up` without options.
 
     Args:
         token: of a user; by default $SWELL_TOKEN, else the caller is the owner of the folder. `state` is
-            then the folder that the owner has shared.
+            then the folder that the owner has shared. Of an address the default is that of `swell login`.
+        fingerprint: of the certificate at an address; by default the one that `swell login` has kept.
 
     Raises:
         NoPlatform: none is running.
         NoAnswer: its process lives, and does not answer.
         StateError: the folder belongs to another user.
-        AccessRefused: the token is not in force.
+        AccessRefused: the token is not in force, or the certificate is not the known one.
     """
+    if login := _login(state, token, fingerprint):
+        from swell.api.remote import open_remote  # TLS, which other clients do without
+
+        return Client(open_remote(login))
     return Client(open_transport(StateFolder(state), token or os.environ.get(TOKEN, "")))
+
+
+def _login(state: str | os.PathLike[str] | None, token: str | None, fingerprint: str | None) -> Login | None:
+    """The platform on another machine that is meant. Raises AccessRefused: it is not known enough of it."""
+    if not (isinstance(state, str) and state.startswith("https://")):
+        return login_of(state) if token is None else None
+    url, known = parse_url(state), read_login()
+    if known is None or known.url != url:
+        known = None
+    token = token or os.environ.get(TOKEN) or (known.token if known else "")
+    fingerprint = fingerprint or (known.fingerprint if known else "")
+    if not token or not fingerprint:
+        raise AccessRefused(
+            f"{url} is not known here: give its token and fingerprint, or `swell login {url}`"
+        )
+    return Login(url=url, fingerprint=parse_fingerprint(fingerprint), token=token)
 
 
 def connect_as_owner(state: str | os.PathLike[str] | None = None) -> Client:
@@ -130,6 +134,12 @@ class Client(Verbs):
         """Raises NoPlatform or ApiError if the platform does not answer as itself."""
         return self._transport.health()
 
+    async def open_terminal(
+        self, job_id: str, address: TerminalAddress
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A line to the terminal of a session, of which `terminal` has told the address. Raises OSError."""
+        return await self._transport.open_terminal(job_id, address)
+
     def close(self) -> None:
         self._transport.close()
 
@@ -148,7 +158,7 @@ class Client(Verbs):
     def _ask_once(self, verb: Verb, given: Mapping[str, Any]) -> SubmittedJob:
         """Ask again, under the same key, where no answer came: it is not known then what came of it."""
         key = request_key(given.get("key")) or secrets.token_hex(16)
-        give_up_s = time.monotonic() + RETRY_WITHIN_S
+        give_up_s = time.monotonic() + (RESUME_WITHIN_S if self._transport.is_far else RETRY_WITHIN_S)
         while True:
             try:
                 told = self._transport.ask(verb, {**given, "key": key})
@@ -179,7 +189,8 @@ class Client(Verbs):
             ApiError: the key was used for another request.
             NoPlatform, Unavailable: no answer came; the text tells how to ask again.
         """
-        return self._sent(parse(_fields(fields)).anchored(Path.cwd()), key)
+        (submission,) = self._anchored([(parse(_fields(fields)), Path.cwd())])
+        return self._sent(*submission, key)
 
     def submit_file(
         self, path: str | os.PathLike[str], *, key: str | None = None, **fields: Any
@@ -198,16 +209,32 @@ class Client(Verbs):
         jobs, now_s = load(Path(path)), self.cluster().now_s
         wanted = _fields(fields)
         jobs = [job.overridden(wanted, Path.cwd()) for job in jobs]
-        for job in jobs:
+        for job in jobs if not self._transport.is_far else ():
             job.to_spec(now_s)
+        all_of_it = self._anchored([(job.submission, job.path.parent) for job in jobs])
+        if len(all_of_it) > 1:
+            self._check_jobs([submission for submission, _ in all_of_it], key)
+        return [self._sent(*one, key and f"{key}/{place}") for place, one in enumerate(all_of_it)]
+
+    def _anchored(self, given: Sequence[tuple[Submission, Path]]) -> list[tuple[Submission, str]]:
+        """Submissions as the platform understands them, with their code if that is on another machine.
+
+        Each comes with what was left out of that code.
+        """
+        if not self._transport.is_far:
+            return [(submission.anchored(base), "") for submission, base in given]
+        from swell.api.code_sender import CodeSender
+
+        send = CodeSender(self).sent
         return [
-            self._sent(job.submission.anchored(job.path.parent), key and f"{key}/{place}")
-            for place, job in enumerate(jobs)
+            send(one.anchored(base, is_far=True), one.session and one.workdir is None) for one, base in given
         ]
 
-    def _sent(self, submission: Submission, key: str | None) -> SubmittedJob:
+    def _sent(self, submission: Submission, left_out: str, key: str | None) -> SubmittedJob:
         try:
-            return self._submit(submission, key)
+            job = self._submit(submission, key)
+            job.left_out = job.left_out or left_out
+            return job
         except UnicodeEncodeError as error:
             raise InvalidJob(f"{shown(error.object)} is not UTF-8; use texts and paths in UTF-8") from error
         except OverflowError as error:
@@ -270,6 +297,27 @@ class Client(Verbs):
             return self._logs(job_id, pairs, name, whose or LogOwner.WORKERS)
         own = self._logs(job_id, pairs, None, LogOwner.LEADER)
         return own or self._logs(job_id, pairs, None, LogOwner.TRIAL)
+
+    def download(
+        self, job_id: str, to: str | os.PathLike[str] = ".", names: Sequence[str] = ()
+    ) -> list[Path]:
+        """Copy files of a job to a folder, and return their paths. What is there already in part goes on.
+
+        Args:
+            names: of files or folders, as `job_files` lists them; none: the newest checkpoint, and what the
+                job has written.
+
+        Raises:
+            UnknownJob: it has no such file.
+            OSError: a file cannot be written.
+        """
+        files = self.job_files(job_id)
+        wanted = [file for file in files if _is_meant(file.name, names or _usual(files))]
+        if not wanted:
+            raise UnknownJob(
+                f"job {job_id!r} has no such file; `swell download {job_id} --list` lists its files"
+            )
+        return [_fetched(self, job_id, file, Path(to)) for file in wanted]
 
     def wait_for_verdict(self, job_id: str, timeout_s: float | None = None) -> JobView:
         """The job, as soon as its trial run is over and it is known what becomes of it.
@@ -337,219 +385,29 @@ def _plain(value: object) -> object:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-# ---------------------------------------------------------------- the line to a platform
-def open_transport(folder: StateFolder, user_token: str) -> Transport:
-    """Connect to the running platform of the folder; see `connect` for what it raises.
-
-    Args:
-        user_token: empty: the caller is the owner.
-    """
-    if not user_token:
-        folder.check_owner()
-    else:
-        folder.check_shared()
-        if not (user_token.isascii() and user_token.isprintable()):
-            raise AccessRefused(f"the token of a user has letters, digits and `_-` only; correct {TOKEN}")
-    endpoint = folder.read_endpoint()
-    if endpoint is None or not endpoint.is_alive:
-        raise _no_platform(folder)
-    if is_stopped(endpoint.pid):
-        raise NoAnswer(_silent(_platform_of(folder), endpoint.pid, 0.0))
-    if folder.socket.exists() and not (user_token or folder.token.exists()):
-        raise _without_token(folder)
-    transport = Transport(folder, endpoint, user_token)
-    try:
-        transport.health()
-    except AccessRefused as error:
-        if user_token:
-            raise
-        raise _no_platform(folder) from error  # another one has its socket
-    return transport
+# ---------------------------------------------------------------- files of jobs, in pieces
+def _usual(files: Sequence[JobFile]) -> set[str]:
+    """The folders of what a job has written, and its newest checkpoint."""
+    kinds = {file.name.split("/")[0] for file in files} - {CHECKPOINTS}
+    newest = next((file.name for file in files if file.name.startswith(f"{CHECKPOINTS}/")), "")
+    return kinds | {"/".join(newest.split("/")[:2])}
 
 
-class Transport:
-    """Made by `open_transport`. Each request has a connection of its own, in any thread."""
-
-    def __init__(self, folder: StateFolder, endpoint: ApiAddress, user_token: str = "") -> None:
-        self.folder = folder
-        self.endpoint = endpoint
-        self._user_token = user_token
-
-    def health(self) -> Health:
-        """Raises NoPlatform or ApiError if the platform does not answer as itself."""
-        found: Health = decoder(Health).decode(self.call("GET", "/v1/health", within_s=HEALTH_WITHIN_S))
-        if found.pid != self.endpoint.pid:
-            raise _no_platform(self.folder)
-        return found
-
-    def close(self) -> None:
-        """Nothing stays open between two requests."""
-
-    def find_again(self) -> None:
-        """The daemon may have been started again."""
-        with suppress(NoPlatform, ApiError):
-            self.endpoint = open_transport(self.folder, self._user_token).endpoint
-
-    def ask(self, verb: Verb, given: Mapping[str, Any]) -> Any:
-        """The answer to a verb. `given`: its parameters by name."""
-        words: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "body": {}}
-        for name, value in given.items():
-            if verb.place(name) == "path" and not (isinstance(value, str) and value and "/" not in value):
-                is_of_node = verb.path.startswith("/v1/nodes/")
-                thing, verb_of_all = ("node", "nodes") if is_of_node else ("job", "jobs")
-                unknown = UnknownNode if is_of_node else UnknownJob
-                raise unknown(f"there is no {thing} {value!r:.80}; `swell {verb_of_all}` lists all {thing}s")
-            if value is not None:
-                words[verb.place(name)][HEADERS.get(name, name)] = value
-        path = verb.path.format(**{name: quote(value, safe="") for name, value in words["path"].items()})
-        query = {word: _query_value(value) for word, value in words["query"].items()}
-        body = words["body"].get("body", words["body"]) if verb.has_body else None
-        content = None if body is None else encode(body)
-        try:
-            answered = self.call(
-                verb.method,
-                path,
-                query=query,
-                content=content,
-                headers=words["header"],
-                within_s=verb.within_s,
-            )
-        except UnknownJob as error:
-            if verb.path.startswith("/v1/nodes/"):
-                raise UnknownNode(*error.args) from error
-            raise
-        return answered if verb.is_raw else decoder(verb.answer).decode(answered)
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, Any] | None = None,
-        content: bytes | None = None,
-        headers: Headers | None = None,
-        within_s: float = ANSWER_WITHIN_S,
-    ) -> bytes:
-        target = f"{path}?{urlencode(query, doseq=True)}" if query else path
-        try:
-            answer = self._request(method, target, headers or {}, content, within_s)
-        except TimeoutError as error:
-            text = _silent(_platform_of(self.folder), self.endpoint.pid, within_s)
-            raise NoAnswer(text) from error
-        except NoPlatform:
-            raise
-        except OSError as error:
-            raise _no_platform(self.folder) from error
-        if 200 <= answer.status < 300:
-            return answer.content
-        raise FAILURES.get(answer.status, ApiError)(_error_text(answer))
-
-    def _request(
-        self, method: str, target: str, headers: Headers, content: bytes | None, within_s: float
-    ) -> HttpAnswer:
-        """Raises TimeoutError: it has not gone on for that time; OSError: there was no whole answer."""
-        bearer = f"Bearer {self._user_token or self.folder.read_token()}"
-        lines = {"Host": "localhost", "Connection": "close", "Authorization": bearer, **headers}
-        if content is not None:
-            lines["Content-Length"] = str(len(content))
-        http = h11.Connection(h11.CLIENT)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(within_s)
-            with address_of(self.folder.socket) as address:
-                connection.connect(address)
-            self._check_server(connection)
-            try:
-                asked = h11.Request(method=method, target=target, headers=[*lines.items()])
-                _send(connection, http, asked, content or b"")
-                return _received(connection, http)
-            except h11.ProtocolError as error:
-                raise ConnectionError(str(error)) from error
-
-    def _check_server(self, connection: socket.socket) -> None:
-        """Before anything is sent on a new connection, the token above all: is it the daemon that listens?"""
-        pid, uid = peer_of(connection)
-        if (pid, uid) != (self.endpoint.pid, self.folder.owner_uid()):
-            raise NoPlatform(
-                f"process {pid} listens at {self.folder.socket} instead of the "
-                f"platform (pid {self.endpoint.pid}); nothing was sent to it; end it, "
-                "then run `swell up`"
-            )
+def _is_meant(name: str, meant: Sequence[str] | set[str]) -> bool:
+    return any(f"{name}/".startswith(f"{one.rstrip('/')}/") for one in meant if one)
 
 
-class HttpAnswer(NamedTuple):
-    """What came back, whole."""
-
-    status: int
-    content: bytes
-
-
-def _send(connection: socket.socket, http: h11.Connection, request: h11.Request, content: bytes) -> None:
-    parts = [http.send(one) for one in (request, h11.Data(data=content), h11.EndOfMessage())]
-    # A server that refuses a request before it is whole says why in its answer.
-    with suppress(BrokenPipeError, ConnectionResetError):
-        connection.sendall(b"".join(filter(None, parts)))
-
-
-def _received(connection: socket.socket, http: h11.Connection) -> HttpAnswer:
-    status, parts = 0, list[bytes]()
-    while not isinstance(event := http.next_event(), h11.EndOfMessage):
-        if event is h11.NEED_DATA:
-            http.receive_data(connection.recv(CHUNK_BYTES))
-        elif isinstance(event, h11.Response):
-            status = event.status_code
-        elif isinstance(event, h11.Data):
-            parts.append(bytes(event.data))
-        elif not isinstance(event, h11.InformationalResponse):
-            raise ConnectionError("the connection was closed")
-    return HttpAnswer(status, b"".join(parts))
-
-
-def _query_value(value: Any) -> str | list[str]:
-    """A value as it stands in a query; several for a parameter that may be given several times."""
-    if isinstance(value, Enum | str | bool):
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    return [str(one) for one in value] if isinstance(value, Sequence) else repr(value)
-
-
-def _error_text(answer: HttpAnswer) -> str:
-    try:
-        return str(msgspec.json.decode(answer.content)["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"the platform answered {answer.status} without saying why; see daemon.log"
-
-
-def _silent(who: str, pid: int, limit_s: float) -> str:
-    """Message that a process has not answered within `limit_s`, or that it is stopped and cannot."""
-    if is_stopped(pid):
-        return (
-            f"{who} (pid {pid}) was stopped by a signal and does not answer: `kill -CONT {pid}` lets it "
-            "go on, `swell down --force` ends it"
-        )
-    return (
-        f"{who} (pid {pid}) has not answered for {span(limit_s)}: it is busy or hangs; try again, or end it "
-        "with `swell down --force`"
-    )
-
-
-def _without_token(folder: StateFolder) -> AccessRefused:
-    """Error for the owner: most likely they named the folder by which the platform is shared."""
-    return AccessRefused(
-        f"{folder.path} has no token of its owner: if a platform is shared by it, set {TOKEN} to the token "
-        "of a user, or name the platform's state folder with --state"
-    )
-
-
-def _platform_of(folder: StateFolder) -> str:
-    return f"the platform of state folder {folder.path}"
-
-
-def _no_platform(folder: StateFolder) -> NoPlatform:
-    """Error for a platform that does not answer: something has the folder, or its last notice."""
-    if (pid := find_holder(folder.lock)) is not None:
-        who = f"{_platform_of(folder)} (pid {pid})"
-        return NoPlatform(f"{who} does not answer: it starts or ends, or is restored; try again in a while")
-    text = f"no platform is running for state folder {folder.path}"
-    if (notice := folder.read_notice()) is not None:
-        when = datetime.fromtimestamp(notice.at_s).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006 - the user's
-        text += f": it stopped at {when} ({notice.message})"
-    return NoPlatform(f"{text}: start one with `swell up`")
+def _fetched(client: Verbs, job_id: str, file: JobFile, folder: Path) -> Path:
+    """Raises UnknownJob: its name leads out of the folder, which no platform answers."""
+    if PurePosixPath(file.name).is_absolute() or ".." in PurePosixPath(file.name).parts:
+        raise UnknownJob(f"the platform names a file {file.name!r}, which is none of the job's")
+    path = folder / file.name
+    part = path.with_name(f".{path.name}.{file.changed_ns}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with part.open("ab") as copy:
+        while (start := copy.tell()) < file.num_bytes:
+            if not (piece := client._job_file(job_id, file.name, start, file.changed_ns)):
+                break
+            copy.write(piece)
+    part.replace(path)
+    return path

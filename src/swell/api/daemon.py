@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -17,7 +17,7 @@ import msgspec
 
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import SubmissionCheck
-from swell.api.job_file import load_webhooks
+from swell.api.job_file import load_addresses
 from swell.api.page.page import Page
 from swell.api.page.sessions import SessionList
 from swell.api.prometheus import HOST_NAMES, create_metrics_app
@@ -26,10 +26,14 @@ from swell.api.unix_socket import announce, listen, shared_socket
 from swell.api.user_list import HOW_TO_END, UserList, UserListError, refuse_unkept, set_quotas
 from swell.assemble import open_platform
 from swell.executors.limited_log import RecordFormatter, log_to_stderr
+from swell.executors.local.agent.door import DoorError
 from swell.executors.local.launch import AgentError
+from swell.executors.remote.certificate import controller_context, fingerprint_of, make_certificate
+from swell.executors.remote.host_address import HostAddress, parse_address
+from swell.live.news import Addresses
 from swell.live.platform import Platform
+from swell.live.user_rates import UserRates
 from swell.model.errors import Unavailable
-from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.store.copies import StateCopyThread
 from swell.store.errors import StateUnwritable
@@ -62,24 +66,28 @@ def serve(
         ApiError: no worker can be started.
     """
     settings = options.made_settings
-    webhooks = load_webhooks(folder.webhooks_file)
-    _log_with_dates()
-    _tell_of_plain_loops()
-    _give_back_large_blocks()
-    with _opened(folder, options, webhooks) as platform, ExitStack() as stack:
+    addresses = load_addresses(folder)
+    _prepare_process()
+    with _opened(folder, options, addresses) as platform, ExitStack() as stack:
         listeners = _listen(stack, folder, options.share, port)
         stack.enter_context(_noticed(folder))
         metrics = _metrics(platform, folder, metrics_port, metrics_address or HOST)
         bound_metrics_port = stack.enter_context(metrics)
-        intake = SubmissionCheck(folder, settings.code, options.workdirs)
+        intake = SubmissionCheck(folder, settings.code, options.workdirs, options.hosts_may_join)
         stack.enter_context(intake.processes)
+        users = UserList(folder.path, group=options.accounts)
         door, token = PageDoor(folder), folder.ensure_token()
         page = Page(platform, SessionList(token), door.port)
-        app = create_app(platform, token, intake, page, UserList(folder.path))
+        served = parse_address(options.serve) if options.serve else None
+        names = () if served is None else names_of(served)
+        rates = UserRates(settings.user_rates)
+        app = create_app(platform, token, users, intake, page, names, rates)
         server = ApiServer(app, *listeners)
         server.start()
         door.open(server, port is not None)
-        _keep_what_is_there()
+        network = ("", "") if served is None else serve_network(server, folder.path, served)
+        gc.collect()
+        gc.freeze()  # to look through modules and 10,000 jobs again stops the head for .1 s each time
         try:
             with _stopped_at_once():
                 platform.start()
@@ -89,7 +97,13 @@ def serve(
                 msgspec.structs.replace(options, settings=changed[0], engine_options=changed[1])
             )
             bound_port = None if port is None else server.port
-            endpoint = ApiAddress.of_this_process(bound_port, bound_metrics_port, metrics_address or HOST)
+            endpoint = ApiAddress.of_this_process(
+                bound_port,
+                metrics_port=bound_metrics_port,
+                metrics_address=metrics_address or HOST,
+                network_url=network[0],
+                fingerprint=network[1],
+            )
             folder.write_endpoint(endpoint)
             if options.share:
                 announce(options.share, endpoint)
@@ -157,7 +171,16 @@ class PageDoor:
         self._port = int(listener.getsockname()[1])
 
 
-def _tell_of_plain_loops() -> None:
+def _prepare_process() -> None:
+    """Give the log of faults dates, as to who was told what, and have glibc give back what a fold takes.
+
+    Once glibc has freed a large block, it takes the next ones from its heap otherwise, which never shrinks.
+    """
+    log_to_stderr("%(asctime)s webhook: %(message)s", logging.getLogger("swell.webhooks"))
+    if logging.lastResort is not None:  # that of all faults
+        logging.lastResort.setFormatter(RecordFormatter())
+    with suppress(OSError, AttributeError):  # of another C library
+        ctypes.CDLL(None).mallopt(MALLOPT_MMAP_THRESHOLD, LARGE_BYTES)
     from swell.solvers.capacity import fill
 
     if fill.__file__.endswith(".py"):
@@ -165,22 +188,6 @@ def _tell_of_plain_loops() -> None:
             "the loops of the scheduler run as plain Python, which is slow with hundreds of open jobs: there "
             "was no C compiler when Swell was installed"
         )
-
-
-def _give_back_large_blocks() -> None:
-    """What a fold of the journal takes is the system's again after it. Otherwise glibc, once it has freed
-    such a block, takes the next ones from its heap, which then never shrinks.
-    """
-    with suppress(OSError, AttributeError):  # of another C library
-        ctypes.CDLL(None).mallopt(MALLOPT_MMAP_THRESHOLD, LARGE_BYTES)
-
-
-def _keep_what_is_there() -> None:
-    """Python does not look through modules and jobs again and again for what nobody refers to: with 10,000
-    jobs each such look stops the head for .1 s.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _listen(stack: ExitStack, folder: StateFolder, share: str, port: int | None) -> list[socket.socket]:
@@ -208,22 +215,15 @@ def _metrics(platform: Platform, folder: StateFolder, port: int | None, address:
 
 
 @contextmanager
-def _opened(folder: StateFolder, options: PlatformOptions, webhooks: Sequence[Webhook]) -> Iterator[Platform]:
+def _opened(folder: StateFolder, options: PlatformOptions, addresses: Addresses) -> Iterator[Platform]:
     users = UserList(folder.path)
     try:
         with suppress(UserListError):  # the platform warns of that later
             refuse_unkept([options.policy], users.quotas(), HOW_TO_END)
-        with open_platform(folder, options, webhooks, set_quotas(users, options.policy)) as platform:
+        with open_platform(folder, options, addresses, set_quotas(users, options.policy)) as platform:
             yield platform
     except AgentError as error:
         raise ApiError(str(error)) from error
-
-
-def _log_with_dates() -> None:
-    """Who was told what stands in `daemon.log`, as faults do."""
-    log_to_stderr("%(asctime)s webhook: %(message)s", logging.getLogger("swell.webhooks"))
-    if logging.lastResort is not None:  # that of all faults
-        logging.lastResort.setFormatter(RecordFormatter())
 
 
 @contextmanager
@@ -268,3 +268,27 @@ def _stop_on_signals(platform: Platform) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+
+
+# ---------------------------------------------------------------- the network
+def names_of(address: HostAddress) -> set[str]:
+    """The names under which this machine is reached at an address."""
+    own = {socket.gethostname(), socket.getfqdn()}
+    return own if address.is_any else {*own, str(address).rpartition(":")[0]}
+
+
+def serve_network(server: ApiServer, state_dir: Path, address: HostAddress) -> tuple[str, str]:
+    """Have a server that has started answer at an address of this machine, too.
+
+    Returns the URL, and the fingerprint of the certificate. Raises InvalidOption.
+    """
+    try:
+        certificate = make_certificate(state_dir)
+        context, fingerprint = controller_context(certificate), fingerprint_of(certificate)
+    except DoorError as error:
+        raise InvalidOption(f"--serve: {error}") from error
+    listener = bind(address.port, "--serve", address.host)
+    port: int = listener.getsockname()[1]
+    server.listen_on(listener, context)
+    host = socket.gethostname() if address.is_any else address.host
+    return f"https://{HostAddress(host, port)}", fingerprint.hex()

@@ -14,6 +14,7 @@ from swell.api.machine_findings import machine_findings
 from swell.assemble import refuse_lost_journal, replay_journal, unended_jobs
 from swell.executors.engine import InvalidEngine
 from swell.executors.engines import ENGINES, make_engine
+from swell.executors.local.accounts import client as accounts
 from swell.executors.local.launch import find_agent
 from swell.live.recovery import Replay
 from swell.live.submitter import JobFiles
@@ -64,7 +65,7 @@ def about_folder(folder: Path) -> Finding:
             f"{folder} belongs to user {found.st_uid}, and this is user {os.geteuid()}",
             "run swell as its owner, or choose another with --state",
         )
-    if found.st_mode & 0o077:
+    if found.st_mode & 0o066:
         mode = f"{found.st_mode & 0o777:04o}"
         return warn("folder", f"{folder} has mode {mode}: others may look into it", "chmod 700")
     return ok("folder", f"only you can read {folder}")
@@ -103,7 +104,16 @@ def _options(folder: StateFolder) -> Iterator[Finding]:
         yield warn("options", str(error), f"remove {folder.options}: `swell up` then takes the defaults")
         return
     yield ok("options", f"{options.devices}, {options.policy}, {options.engine}")
+    if options.accounts:
+        yield _accounts(options.accounts)
     yield from _engine(options)
+
+
+def _accounts(group: str) -> Finding:
+    if accounts.is_there():
+        return ok("accounts", f"jobs of members of {group} run as who submitted them")
+    why = "the process of root that runs jobs as users does not answer: these jobs wait"
+    return bad("accounts", why, f"`sudo swell up --accounts {group}` starts it")
 
 
 def _engine(options: PlatformOptions) -> list[Finding]:
@@ -211,7 +221,7 @@ def _jobs(
     there, known = set(folders.ids()), {view.id for view in open_jobs} | ended | submitted
     if strange := sorted(there - known):
         text = f"{len(strange)} job folders are not in the journal: {_named(strange)}"
-        yield warn("jobs", text, "their logs and checkpoints are theirs; remove them if nobody needs them")
+        yield warn("jobs", text, "their logs and checkpoints are theirs; remove them if they are not needed")
     if bare := sorted(view.id for view in open_jobs if view.id not in there):
         text = f"{len(bare)} open jobs have no folder: {_named(bare)}"
         yield warn("jobs", text, "they will begin at step 0")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import logging
 import math
 import os
 import re
 import reprlib
+import shlex
 import shutil
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -23,8 +25,8 @@ from swell.model.errors import InvalidJob
 from swell.model.job import LOSS, JobClass, MetricTarget, Phase
 from swell.model.job_query import JobQuery
 from swell.model.names import ANY, KIND_RULE, is_kind
-from swell.model.quantities import parse_bytes, parse_duration, span
-from swell.model.webhook import Webhook, WebhookEvent, fault_of
+from swell.model.quantities import format_duration, parse_bytes, parse_duration, span
+from swell.model.webhook import MAX_SERVICES, OF_NODES, Webhook, WebhookEvent, fault_of
 from swell.plugins import did_you_mean
 from swell.wire import environ
 
@@ -40,8 +42,8 @@ FORMS = {
         "or leave it out",
     ),
     "image": (
-        re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", re.ASCII),
-        "is not the name of an image; write `python:3.11-slim`",
+        re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}|/[A-Za-z0-9._/@+-]{1,1023}\.sif", re.ASCII),
+        "is not the name of an image; write `python:3.11-slim`, or the path of a file of Apptainer's",
     ),
     "metric": (
         re.compile(r"[A-Za-z_][\w./-]{0,62}", re.ASCII),
@@ -51,6 +53,11 @@ FORMS = {
     "tags": (
         re.compile(r"[^\s,\x00-\x1f\x7f\ud800-\udfff]{1,100}"),
         "is not a valid tag; use at most 100 characters, none of them a blank or a comma",
+    ),
+    "uploaded": (re.compile(r"[0-9a-f]{64}"), "is no digest; give the one that `POST /v1/code` has answered"),
+    "key": (
+        re.compile(r"[\x21-\x7e]{1,200}"),
+        "is not a valid idempotency key; use 1 to 200 printable ASCII characters",
     ),
     "accept_differences": (
         re.compile(r"[a-z0-9]+(-[a-z0-9]+)*"),
@@ -69,14 +76,15 @@ NOT_PLAIN = re.compile(r"[\x00\ud800-\udfff]")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<value>\S+)\s*", re.ASCII)
 
+#: Before another address of a list: an address may have commas.
+_NEXT_URL = re.compile(r"\s*,\s*(?=[A-Za-z][A-Za-z0-9+.-]*://)")
+
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
 HORIZON_S = 100 * 365 * 86400.0
 #: Samples that a step may have.
 MAX_BATCH = 2**31 - 1
 #: Devices that a worker may ask for: no cluster has more.
 MAX_DEVICES_PER_WORKER = 1 << 20
-#: Between two checkpoints.
-LEAST_INTERVAL_S, MOST_INTERVAL_S = 1.0, 86_400.0
 #: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
 #: has the most.
 MEMORY_BYTES = 16 << 20, 1 << 50
@@ -91,7 +99,7 @@ class InvalidField(InvalidJob):
 
     def __init__(self, field: str, text: str) -> None:
         super().__init__(f"{field}: {text}" if field else text)
-        self.field = field
+        self.field, self.text = field, text
 
 
 Count = TypeVar("Count", int, float)
@@ -145,8 +153,8 @@ def power_of_two(field: str, value: int) -> int:
     return bounded(field, value, 1, MAX_DEVICES_PER_WORKER)
 
 
-def duration(field: str, value: str | int | float) -> float:
-    """Seconds, more than 0 and at most 100 years."""
+def duration(field: str, value: str | int | float, least_s: float = 0.0, most_s: float = HORIZON_S) -> float:
+    """Seconds within these bounds, and more than 0."""
     try:
         seconds = parse_duration(value) if isinstance(value, str) else float(value)
     except OverflowError:  # a whole number that no float can hold
@@ -155,19 +163,20 @@ def duration(field: str, value: str | int | float) -> float:
         raise InvalidField(
             field, f"{shown(value)} is not a duration; write 90s, 3m, 2h, 1d or 1h30m"
         ) from None
-    if not 0 < seconds <= HORIZON_S:
-        raise InvalidField(
-            field, f"{shown(value)} is not more than 0 and at most 100 years; write a duration such as 10m"
-        )
+    if not (seconds > 0 and least_s <= seconds <= most_s):
+        bounds = "more than 0 and at most 100 years"
+        if least_s or most_s != HORIZON_S:
+            bounds = f"between {format_duration(least_s)} and {format_duration(most_s)}"
+        raise InvalidField(field, f"{shown(value)} is not {bounds}; write a duration such as 10m")
     return seconds
 
 
 def entry(script: str | None, function: str | None) -> str:
-    """Absolute path of a script that is there, or `package.module:function`, or `package.module`."""
+    """Absolute path of a script, or `package.module:function`, or `package.module`."""
     if script is not None and function is not None:
         raise InvalidField("entry", "script is given too, and a job runs one of them; leave one out")
     if script is not None:
-        return _script(script)
+        return str(absolute("script", script))
     if function is None:
         raise InvalidField("script", "missing; give script (a path), or entry (package.module[:function])")
     if not ENTRY.fullmatch(function):
@@ -179,8 +188,19 @@ def entry(script: str | None, function: str | None) -> str:
     return function
 
 
-def _script(script: str) -> str:
-    path = _absolute("script", script)
+def check_files(script: str, workdir: str, python: str) -> None:
+    """Raises InvalidField if one of these is not there, or cannot be used. Empty: there is none."""
+    if script:
+        _check_script(Path(script))
+    if not os.path.isdir(workdir):  # Path.is_dir raises for names that are too long
+        raise InvalidField("workdir", f"{workdir} is not a folder; create it, or choose another one")
+    if not os.access(workdir, os.R_OK | os.X_OK):
+        raise InvalidField("workdir", f"{workdir} is closed to you; choose another one")
+    if python and not (os.path.isfile(python) and os.access(python, os.X_OK)):
+        raise InvalidField("python", f"{python} is not a program; give the path of an interpreter")
+
+
+def _check_script(path: Path) -> None:
     try:
         status = path.stat()
     except OSError as error:
@@ -197,12 +217,11 @@ def _script(script: str) -> str:
             f"{path} has {status.st_size:,} bytes, more than {MAX_SCRIPT_BYTES:,}; keep data in "
             f"separate files, and {_PATH}",
         )
-    return str(path)
 
 
-def check_source(path: str, is_live: bool, find_fault: Callable[[str, bool], str] = script_fault) -> None:
+def check_source(path: str, is_live: bool) -> None:
     """Raises InvalidField for a script that no worker could run, as `script_fault` finds."""
-    if fault := find_fault(path, is_live):
+    if fault := script_fault(path, is_live):
         raise InvalidField("script", fault)
 
 
@@ -210,18 +229,15 @@ _PATH = "give the path of a Python script"
 
 
 def folder(field: str, value: str | None) -> str:
-    """Absolute path of a folder that is there."""
+    """Absolute path of a folder."""
     if value is None:
         raise InvalidField(field, "missing; give an absolute path of a folder")
-    path = _absolute(field, value)
-    if not os.path.isdir(path):  # Path.is_dir raises for names that are too long
-        raise InvalidField(field, f"{path} is not a folder; create it, or choose another one")
-    return str(path)
+    return str(absolute(field, value))
 
 
 def real_path(field: str, value: str, roots: Sequence[str]) -> str:
     """Where a path leads. Raises InvalidField if that is in none of these folders, if there are some."""
-    real = os.path.realpath(_absolute(field, value))
+    real = os.path.realpath(absolute(field, value))
     if roots and not any(os.path.commonpath((real, root)) == root for root in map(os.path.realpath, roots)):
         raise InvalidField(
             field,
@@ -231,8 +247,8 @@ def real_path(field: str, value: str, roots: Sequence[str]) -> str:
     return real
 
 
-def _absolute(field: str, value: str) -> Path:
-    path = Path(_plain(field, value))
+def absolute(field: str, value: str) -> Path:
+    path = Path(plain(field, value))
     if not path.is_absolute():
         raise InvalidField(field, f"{shown(value)} is a relative path; give an absolute path")
     return path
@@ -254,7 +270,7 @@ def formed(field: str, text: str | None) -> str:
     return text or ""
 
 
-def _plain(field: str, text: str) -> str:
+def plain(field: str, text: str) -> str:
     """Text that can be written as UTF-8 and handed to a process."""
     if NOT_PLAIN.search(text):
         raise InvalidField(field, f"{shown(text)} holds a NUL or text that is not UTF-8; remove it")
@@ -285,7 +301,7 @@ def predecessors(jobs: str | tuple[str, ...]) -> tuple[str, ...]:
     _at_most("after", words, MOST_PREDECESSORS)
     if "" in words:
         raise InvalidField("after", "an empty text is no job; give its id or name")
-    return tuple(_plain("after", word) for word in words)
+    return tuple(plain("after", word) for word in words)
 
 
 def tags(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -296,7 +312,10 @@ def tags(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def kinds(names: str | tuple[str, ...] | None) -> dict[str, Any]:
     """Fields of a `JobSpec`: one kind is that of the job, of several it gets one when it starts."""
-    found = () if names is None else tuple(dict.fromkeys(map(_kind, _words(names))))
+    found = () if names is None else tuple(dict.fromkeys(_words(names)))
+    if unknown := [name for name in found if not is_kind(name)]:
+        why = f"cannot be a kind of device: it has {KIND_RULE}; name one that `swell nodes` lists"
+        raise InvalidField("kind", f"{shown(unknown[0])} {why}")
     if names is not None and not found:
         raise InvalidField("kind", "an empty list names no kind; name one, or leave it out")
     _at_most("kind", found, MOST_KINDS)
@@ -305,49 +324,98 @@ def kinds(names: str | tuple[str, ...] | None) -> dict[str, Any]:
     return {"kind": found[0], "kinds": ()} if len(found) == 1 else {"kind": "", "kinds": found}
 
 
-def _kind(name: str) -> str:
-    if not is_kind(name):
-        raise InvalidField(
-            "kind",
-            f"{shown(name)} cannot be a kind of device: it has {KIND_RULE}; name one that `swell nodes` "
-            "lists",
-        )
-    return name
-
-
-def checkpoint_interval(value: str | int | float | None) -> float | None:
-    """Seconds; None: the platform chooses."""
-    if value is None:
-        return None
-    interval_s = duration("checkpoint_interval", value)
-    if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
-        raise InvalidField(
-            "checkpoint_interval", f"{shown(value)} is not between 1s and 1d; write a time such as 10m"
-        )
-    return interval_s
-
-
-def webhook(url: str | None, on: str | tuple[str, ...]) -> Webhook | None:
-    """Where and of what the owner is told; None without an address."""
+def told_events(on: str | tuple[str, ...], has_address: bool) -> tuple[WebhookEvent, ...]:
+    """What the addresses of a job are told; nothing is named: all. Raises InvalidField."""
+    of_job = [event for event in WebhookEvent if event not in OF_NODES]
     words = _words(on)
-    if unknown := [word for word in words if word not in list(WebhookEvent)]:
-        raise InvalidField("on", f"{shown(unknown[0])} is not told; choose from {', '.join(WebhookEvent)}")
+    if unknown := [word for word in words if word not in of_job]:
+        raise InvalidField("on", f"{shown(unknown[0])} is not told; choose from {', '.join(of_job)}")
+    if words and not has_address:
+        raise InvalidField("on", "there is no address that could be told; give one as `webhook` or `notify`")
+    return tuple(event for event in of_job if event in words or not words)
+
+
+def webhook(url: str | None, on: tuple[WebhookEvent, ...]) -> Webhook | None:
+    """Where and of what a program of the owner is told; None without an address."""
     if url is None:
-        if words:
-            raise InvalidField("on", "there is no address that could be told; give one as `webhook`")
         return None
     if fault := fault_of(url):
         raise InvalidField("webhook", fault)
-    return Webhook(url=url, on=tuple(event for event in WebhookEvent if event in words or not words))
+    return Webhook(url=url, on=on)
 
 
-def arguments(args: tuple[str | int | float, ...]) -> tuple[str, ...]:
-    """The arguments as text. Raises InvalidField for a NUL, or text that is not UTF-8."""
-    return tuple(_plain("args", str(arg)) for arg in args)
+def service_urls(field: str, urls: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Addresses of services, each once; in a text a comma stands before another one. Raises InvalidField."""
+    found = tuple(dict.fromkeys(_NEXT_URL.split(urls) if isinstance(urls, str) else urls))
+    _at_most(field, found, MAX_SERVICES)
+    for url in found:
+        if fault := fault_of(url, is_service=True):
+            raise InvalidField(field, fault)
+    return found
 
 
-def own_variables(env: Mapping[str, str | int | float | None]) -> dict[str, str | int | float | None]:
-    """Names without a value have that of this process."""
+def known_services(field: str, urls: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The same, of services that Apprise knows: on the machine of who names them. Raises InvalidField."""
+    found = service_urls(field, urls)
+    if found:
+        import apprise  # which takes a third of a second
+
+        logging.getLogger("apprise").disabled = True  # its lines may show an address
+        for number, url in enumerate(found, 1):
+            if apprise.Apprise.instantiate(url) is None:
+                raise InvalidField(
+                    field,
+                    f"address {number} is none of a service that Apprise knows, or lacks a part; "
+                    "https://appriseit.com/services/ lists all",
+                )
+    return found
+
+
+def arguments(field: str, words: Iterable[str | int | float]) -> tuple[str, ...]:
+    """The words as text. Raises InvalidField for a NUL, or text that is not UTF-8."""
+    return tuple(plain(field, str(word)) for word in words)
+
+
+def command(words: str | tuple[str | int | float, ...] | None) -> tuple[str, ...]:
+    """The words of a command, of which the first one names a program."""
+    try:
+        found = arguments("command", shlex.split(words) if isinstance(words, str) else words or ())
+    except ValueError as error:
+        raise InvalidField("command", f"{shown(words)}: {str(error).lower()}; close it") from error
+    if not found or not found[0]:
+        raise InvalidField("command", "missing; give a program and its arguments")
+    return found
+
+
+def check_program(program: str, workdir: str, path: str) -> None:
+    """Raises InvalidField if this machine has no such program.
+
+    Args:
+        path: folders in which a name without a slash is looked for, as in `PATH`.
+    """
+    place = os.path.join(workdir, program) if os.sep in program else program
+    if shutil.which(place, path=path) is not None:
+        return
+    if os.path.isfile(os.path.join(workdir, program)):
+        why = (
+            "is a file that cannot be executed; name what runs it, as in `python train.py`, or `chmod +x` it"
+        )
+    else:
+        why = "is no program in the workdir" if os.sep in program else "is no program on the PATH"
+        why += "; correct it, or give its absolute path"
+    raise InvalidField("command", f"{shown(program)} {why}")
+
+
+#: What a command finds as its submitter would: programs, and libraries of modules that are loaded.
+SEARCHED = ("PATH", "LD_LIBRARY_PATH")
+
+
+def own_variables(
+    env: Mapping[str, str | int | float | None], *, is_command: bool = False
+) -> dict[str, str | int | float | None]:
+    """Names without a value have that of this process; those of `SEARCHED` are added for a command."""
+    if is_command:
+        env = {name: os.environ[name] for name in SEARCHED if name in os.environ} | {**env}
     missing = [name for name, value in env.items() if value is None and name not in os.environ]
     if missing:
         name = missing[0]
@@ -355,29 +423,31 @@ def own_variables(env: Mapping[str, str | int | float | None]) -> dict[str, str 
     return {name: os.environ[name] if value is None else value for name, value in env.items()}
 
 
-def variables(env: Mapping[str, str | int | float | None]) -> tuple[tuple[str, str], ...]:
-    """Environment variables that a job may set, by name."""
-    return tuple((_variable(name), _plain("env", _value(name, env[name]))) for name in sorted(env))
+def variables(
+    env: Mapping[str, str | int | float | None], *, is_command: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Environment variables that a job may set, by name; a command starts with all of them."""
+    if missing := [name for name, value in env.items() if value is None]:
+        raise InvalidField("env", f"{missing[0]} has no value; give one: {missing[0]}=VALUE")
+    return tuple(
+        (variable_name("env", name, is_command=is_command), plain("env", str(value)))
+        for name, value in sorted(env.items())
+    )
 
 
-def _variable(name: str) -> str:
+def variable_name(field: str, name: str, *, is_command: bool) -> str:
+    """The name of an environment variable that a job may set. Raises InvalidField."""
     if not VARIABLE.fullmatch(name):
-        raise InvalidField("env", f"{shown(name)} is not a valid variable name; use letters, digits and _")
+        raise InvalidField(field, f"{shown(name)} is not a valid variable name; use letters, digits and _")
     if name in environ.RESERVED or name.startswith(environ.RESERVED_PREFIXES):
-        raise InvalidField("env", f"{name} is set by Swell for each worker; remove it")
-    if name in environ.READ_AT_START:
+        raise InvalidField(field, f"{name} is set by Swell for each worker; remove it")
+    if name in environ.READ_AT_START and not is_command:
         raise InvalidField(
-            "env",
+            field,
             f"{name} is read when the interpreter starts, before a worker belongs to a job; "
             "set it for `swell up`, or in the script's own subprocesses",
         )
     return name
-
-
-def _value(name: str, value: str | int | float | None) -> str:
-    if value is None:
-        raise InvalidField("env", f"{name} has no value; give one: {name}=VALUE")
-    return str(value)
 
 
 def found_interpreter(python: str, base_dir: Path) -> str:
@@ -390,27 +460,12 @@ def found_interpreter(python: str, base_dir: Path) -> str:
     return os.path.abspath(found)
 
 
-def interpreter(python: str | None) -> str:
-    """Absolute path of a program; empty for none. Links are kept: they tell an environment."""
-    if python is None:
-        return ""
-    path = _absolute("python", python)
-    if not os.path.isfile(path) or not os.access(path, os.X_OK):
-        raise InvalidField("python", f"{path} is not a program; give the path of an interpreter")
-    return str(path)
-
-
 def image(image: str | None, python: str | None) -> str:
-    """Name of an image of containers; empty for none."""
+    """Name of an image of containers, or the path of its file; empty for none."""
     name = formed("image", image)
     if name and python is not None:
         raise InvalidField("python", "the interpreter of a container is the python3 of its image; remove it")
     return name
-
-
-def needs(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Absolute paths. They may be missing here: it is the hosts of the workers that must have them."""
-    return tuple(str(_absolute("needs", path)) for path in paths)
 
 
 def worker_range(workers: str | int | None) -> tuple[int, int | None]:
@@ -542,7 +597,7 @@ def size(field: str, value: str | int | None, least: int, most: int) -> int | No
         raise InvalidField(field, f"{shown(value)} is not an amount of bytes; write 500MB or 4GiB")
     if not least <= num_bytes <= most:
         bounds = f"{least >> 20} MiB and {most >> 40} TiB"
-        raise InvalidField(field, f"{_said(value)} is not between {bounds}; write an amount such as 4GiB")
+        raise InvalidField(field, f"{_cut(str(value))} is not between {bounds}; write an amount such as 4GiB")
     return num_bytes
 
 
@@ -554,9 +609,9 @@ def deadline(value: str | int | float | None, now_s: float, field: str = "deadli
     if deadline_s <= now_s:
         ago_s = min(now_s - deadline_s, HORIZON_S)
         when = f"{span(ago_s)} in the past" if ago_s >= 1.0 else "the present moment"
-        raise InvalidField(field, f"{_said(value)} is {when}; choose a later one, such as now+10m")
+        raise InvalidField(field, f"{_cut(str(value))} is {when}; choose a later one, such as now+10m")
     if deadline_s - now_s > HORIZON_S:
-        raise InvalidField(field, f"{_said(value)} is more than 100 years ahead; choose an earlier one")
+        raise InvalidField(field, f"{_cut(str(value))} is more than 100 years ahead; choose an earlier one")
     return deadline_s
 
 
@@ -570,7 +625,7 @@ def accept_until(
     check_strict("accept_until", given)
     if deadline_s is not None and until_s <= deadline_s:
         raise InvalidField(
-            "accept_until", f"{_said(value or '')} is no later than the deadline; choose a later time"
+            "accept_until", f"{_cut(str(value or ''))} is no later than the deadline; choose a later time"
         )
     return until_s
 
@@ -593,6 +648,25 @@ def _time(field: str, value: str | int | float, now_s: float) -> float:
             field, f"{shown(value)} is not a time; write {EXAMPLES}, or seconds since 1970"
         ) from error
     return seconds
+
+
+#: Times of one booking.
+MOST_TIMES = 60
+
+
+def booked_times(times_s: Sequence[tuple[float, float]], now_s: float) -> tuple[tuple[float, float], ...]:
+    """The times of a booking, in order; one that has begun begins now."""
+    found = tuple((max(begin_s, now_s), end_s) for begin_s, end_s in sorted(times_s))
+    if not 1 <= len(found) <= MOST_TIMES:
+        raise InvalidField("times_s", f"{len(found)} times are given; give 1 to {MOST_TIMES}")
+    last_s = now_s
+    for begin_s, end_s in found:
+        if not last_s <= begin_s < end_s <= now_s + HORIZON_S:  # false for NaN too
+            raise InvalidField(
+                "times_s", "each time must end after its begin, after now and before the next one begins"
+            )
+        last_s = end_s
+    return found
 
 
 def job_class(given: JobClass | None, deadline_s: float | None) -> JobClass:
@@ -659,7 +733,8 @@ def wrong_type(
     text, _, path = str(error).partition(" - at `$")
     field, *inner = re.split(r"[.\[]", path.strip("`.").lstrip("."))
     given = value.get(field) if isinstance(value, dict) and field else value
-    is_not = f"{'a value in ' if inner else ''}{shown(given)} is not"
+    told = "what it has" if field == "env_from" else shown(given)  # an error shows no secret
+    is_not = f"{'a value in ' if inner else ''}{told} is not"
     if kind is not None and (choices := _choices(kind, field)):
         return InvalidField(field, f"{is_not} known; choose from {', '.join(choices)}")
     if match := re.fullmatch(r"Object missing required field `(.+)`", text):
@@ -672,7 +747,7 @@ def wrong_type(
             kinds.remove("int")
         words = " or ".join(TYPE_WORDS.get(word, word) for word in kinds)
         return InvalidField(field, f"{is_not} {words}; correct it")
-    return InvalidField(field, f"{shown(given)} does not fit ({text[0].lower()}{text[1:]}); correct it")
+    return InvalidField(field, f"{told} does not fit ({text[0].lower()}{text[1:]}); correct it")
 
 
 def _choices(kind: type[msgspec.Struct], field: str) -> tuple[Any, ...]:
@@ -698,10 +773,6 @@ def shown(value: object) -> str:
     return _cut(repr(value) if isinstance(value, str) else _OUTER_LEVELS.repr(value))
 
 
-def _said(value: str | int | float) -> str:
-    return _cut(str(value))
-
-
 def _cut(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -719,12 +790,7 @@ def parse_query(phase: str, since_s: float | None, limit: int) -> JobQuery:
     """Raises InvalidField."""
     if since_s is not None and not math.isfinite(since_s):
         raise InvalidField("since_s", f"{since_s} is not a time; give seconds since 1970")
-    return JobQuery(phases=_phases(phase), since_s=since_s, limit=limit or MAX_JOBS)
-
-
-def _phases(text: str) -> frozenset[Phase]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in list(Phase)]
-    if unknown:
+    names = [name.strip() for name in phase.split(",") if name.strip()]
+    if unknown := [name for name in names if name not in list(Phase)]:
         raise InvalidField("phase", f"{unknown[0][:80]!r} is not known; choose from {', '.join(Phase)}")
-    return frozenset(map(Phase, names))
+    return JobQuery(phases=frozenset(map(Phase, names)), since_s=since_s, limit=limit or MAX_JOBS)

@@ -1,8 +1,8 @@
 """Who sends a request and what they may do: asked of each request before a verb or the page answers it.
 
-Callers have the owner's token, that of a user whom the operator has added, or a session of the page. They
-come under a loopback name, with a role, to jobs of their own tenant. What they change is
-logged.
+Callers have the owner's token, that of a user that the operator has added, or a session of the page. They
+come under a loopback name, or over TLS under one that is served, with a role, to jobs of their own tenant.
+What they change is logged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,13 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from swell.api.answers import failure
+from swell.api.openapi import failure
 from swell.api.page.sessions import NO_SESSION, Session, SessionList, refusal_page
 from swell.api.role import Role
-from swell.api.user_list import OWNER, AccessEntry, AccessLog, ApiUser, UserList, UserListError
+from swell.api.user_list import OWNER, AccessEntry, ApiUser, UserList, UserListError
 from swell.api.verbs import Verb
 from swell.executors.limited_log import LimitedLog
+from swell.executors.local.accounts.messages import AccountRefused
 
 if TYPE_CHECKING:
     from swell.live.platform import Platform
@@ -52,23 +53,18 @@ CALLER = "swell.caller"
 #: Where the scope of a request has its `Session`, if it came with a cookie.
 SESSION = "swell.session"
 
+#: In the state of a connection: the user at the other end of a Unix socket, as the kernel tells.
+PEER = "swell.peer"
+
 #: Key of an ASGI scope under which the guard leaves the verb.
 VERB = "swell.verb"
 #: Characters of a name from a path that are logged: it may be one that there is not.
 MOST_NAMED = 200
 
 #: Scripts, styles, pictures and connections of our own files and routes; no inline script, no other site.
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 #: Of answers in JSON: a browser that opens one loads nothing, and no other site shows or reads it.
 OF_DATA = {
@@ -92,18 +88,25 @@ class AccessMiddleware:
     """Refuses a request before anything else has read it, and says in its scope who sends it."""
 
     def __init__(
-        self, app: ASGIApp, token: str, sessions: SessionList, users: UserList | None = None
+        self,
+        app: ASGIApp,
+        token: str,
+        sessions: SessionList,
+        users: UserList,
+        served: Collection[str],
     ) -> None:
         """Args:
-        users: whose tokens and sessions count besides the owner's; None: no others do.
+        users: whose tokens and sessions count besides the owner's.
+        served: names under which the network reaches this machine.
         """
         if len(token) < MIN_TOKEN_LENGTH:
             raise ValueError(
                 f"a token of {len(token)} characters can be guessed; give {MIN_TOKEN_LENGTH} or more"
             )
         self._app, self._sessions, self._users = app, sessions, users
+        self._served = HOSTS | {name.lower().encode("latin-1") for name in served}
         self._token = token.encode("ascii")
-        self._complaints = LimitedLog()
+        self._complaints = LimitedLog(log.error)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -121,21 +124,38 @@ class AccessMiddleware:
             > MAX_HEAD_BYTES
         ):
             raise HTTPException(431, f"a request's head has at most {MAX_HEAD_BYTES} bytes; send less in it")
-        host = _one(scope, b"host")
-        if host is None or _without_port(host) not in HOSTS:
-            raise HTTPException(
-                403, "this API answers to 127.0.0.1 and localhost only; use one of these in the address"
+        host, names = _one(scope, b"host"), HOSTS
+        if is_of_network(scope):
+            at = scope["server"][0]
+            names = self._served | {(f"[{at}]" if ":" in at else at).encode()}
+        if host is None or _without_port(host) not in names:
+            known = (
+                ", ".join(sorted(name.decode() for name in names - HOSTS)) or "127.0.0.1 and localhost only"
             )
-        scope[CALLER] = self._caller(scope, host)
+            raise HTTPException(403, f"this API answers to {known}; use one of these in the address")
+        caller = scope[CALLER] = self._caller(scope, host)
+        if caller == OWNER and is_of_network(scope):
+            raise HTTPException(
+                403,
+                "the token of the owner, who has an account there, counts on the platform's machine only; "
+                "`swell admin users add NAME --role operate` gives one for the network",
+            )
 
     def _caller(self, scope: Scope, host: bytes) -> ApiUser | None:
-        """None: anybody, who is told nothing."""
+        """None: any other caller, who is told nothing."""
         if _first(scope, b"authorization") is not None:
             given = _one(scope, b"authorization")
             caller = None if given is None else self._of_token(given)
             if caller is None:
                 raise _wrong_token()
             return caller
+        if (uid := scope.get("state", {}).get(PEER)) is not None and self._users.group:
+            try:
+                return self._users.at_socket(uid)
+            except AccountRefused as error:
+                raise HTTPException(401, f"{error}; or send a token (SWELL_TOKEN)") from error
+            except UserListError as error:
+                self._complain(error)
         if (session := self._session(scope)) is not None:
             _check_origin(scope, host, session)
             scope[SESSION] = session
@@ -154,21 +174,20 @@ class AccessMiddleware:
         if hmac.compare_digest(token, self._token):
             return OWNER
         try:
-            return None if self._users is None else self._users.find(token.decode("latin-1"))
+            return self._users.find(token.decode("latin-1"))
         except UserListError as error:
             self._complain(error)
             return None
 
     def _is_current(self, caller: ApiUser) -> bool:
         try:
-            return caller == OWNER or (self._users is not None and self._users.is_current(caller))
+            return caller == OWNER or self._users.is_current(caller)
         except UserListError as error:
             self._complain(error)
             return False
 
     def _complain(self, error: UserListError) -> None:
-        if self._complaints.take():
-            log.error("only the owner is let in: %s", error)
+        self._complaints("only the owner is let in: %s", error)
 
     def _session(self, scope: Scope) -> Session | None:
         """Session of the request's cookie, on a TCP port; None: it has no valid one.
@@ -184,8 +203,13 @@ class AccessMiddleware:
         return session if session is not None and self._is_current(session.caller) else None
 
 
+def is_of_network(scope: Mapping[str, Any]) -> bool:
+    """Whether a request came over TLS, from any machine."""
+    return bool(scope["scheme"] == "https")
+
+
 def caller_of(scope: Mapping[str, Any]) -> ApiUser:
-    """Who sends the request of an ASGI scope, which is not for a part of the page that is open to anybody."""
+    """Who sends the request of an ASGI scope, which is not for a part of the page that is open to all."""
     caller: ApiUser = scope[CALLER]
     return caller
 
@@ -195,7 +219,9 @@ def _check_site(scope: Scope, host: bytes) -> None:
     site, is_reading = _first(scope, b"sec-fetch-site"), scope["method"] in READING
     allowed = (None, b"same-origin", b"none") if is_reading else (None, b"same-origin")
     origin = _first(scope, b"origin")
-    if site not in allowed or (origin is not None and origin != b"http://" + host.lower()):
+    if site not in allowed or (
+        origin is not None and origin != scope["scheme"].encode() + b"://" + host.lower()
+    ):
         raise HTTPException(
             403, "this request comes from another web page; use the page that `swell page` opens"
         )
@@ -217,14 +243,14 @@ def _wrong_token() -> HTTPException:
     return HTTPException(
         401,
         "wrong or missing token; send `Authorization: Bearer TOKEN`: the owner's is `token` in the "
-        "state folder, others get one from the operator",
+        "state folder, others get one from the operator (SWELL_TOKEN)",
     )
 
 
 def _refusal(scope: Scope, refused: HTTPException) -> Response:
     """A person with a browser is shown a page."""
     if b"text/html" not in (_first(scope, b"accept") or b""):
-        return failure(refused.status_code, refused.detail)
+        return failure(refused.status_code, refused.detail, refused.headers)
     return refusal_page(refused.status_code, NO_SESSION if refused.status_code == 401 else refused.detail)
 
 
@@ -252,14 +278,16 @@ class AccessLogMiddleware:
     Outermost, so that it sees refusals too. Without a list of users there is nothing to log.
     """
 
-    def __init__(self, app: ASGIApp, users: UserList, entries: AccessLog) -> None:
-        self._app, self._users, self._entries = app, users, entries
-        self._complaints = LimitedLog()
+    def __init__(self, app: ASGIApp, users: UserList) -> None:
+        self._app, self._users = app, users
+        self._complaints = LimitedLog(log.error)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                await self._note(scope, message["status"], _created(message))
+                headers = dict(message["headers"])  # of a job that is made, its id stands in one
+                job_id = headers.get(b"location", b"").decode("ascii", "replace").rpartition("/")[2]
+                await self._note(scope, message["status"], job_id)
             await send(message)
 
         try:
@@ -278,10 +306,9 @@ class AccessLogMiddleware:
 
     def _append(self, entry: AccessEntry) -> None:
         try:
-            self._entries.append(entry)
+            self._users.log_access(entry)
         except OSError as error:
-            if self._complaints.take():
-                log.error("a request is not in the access log: %s", error)
+            self._complaints("a request is not in the access log: %s", error)
 
 
 def _entry(scope: Scope, caller: ApiUser, verb: Verb | None, status: int, job_id: str) -> AccessEntry:
@@ -291,15 +318,11 @@ def _entry(scope: Scope, caller: ApiUser, verb: Verb | None, status: int, job_id
         user=caller.name,
         role=caller.role.word,
         operation="" if verb is None else verb.name,
-        about=(job_id or given.get("job_id") or given.get("name") or "")[:MOST_NAMED],
+        about=(job_id or given.get("job_id") or given.get("booking_id") or given.get("name") or "")[
+            :MOST_NAMED
+        ],
         status=status,
     )
-
-
-def _created(message: Message) -> str:
-    """Id of the job that an answer says was made."""
-    location = next((value for name, value in message["headers"] if name == b"location"), b"")
-    return bytes(location).decode("ascii", "replace").rpartition("/")[2]
 
 
 # ---------------------------------------------------------------- before each verb

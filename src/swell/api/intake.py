@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
-import subprocess
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import msgspec
 
-from swell import __version__
-from swell.api.fields import InvalidField, check_source, real_path
-from swell.api.installed import how_to_install, lack_of_torch
+from swell.api.fields import InvalidField
+from swell.api.installed import lack_of_torch
 from swell.api.intake_process import IntakeLimits, IntakeProcesses
 from swell.api.submission import Submission
+from swell.api.user_files import SubmittedFiles
+from swell.api.user_list import OWNER
 from swell.executors.local.containers.command import code_roots
 from swell.executors.storage import storage_of
+from swell.model.code import CodeLimits
 from swell.model.errors import InvalidJob, Unwritable
 from swell.model.job import CodeSource, Elasticity, JobSpec
-from swell.store.code_snapshot import CodeLimits, CodeNotFound
-from swell.store.code_store import CodeStore, KeptCode
+from swell.store.code_snapshot import MIB, CodeNotFound, CodeTooLarge
+from swell.store.code_store import CodeStore, CodeUploads, KeptCode
 from swell.store.folder import StateFolder
 
 log = logging.getLogger("swell.api")
-
-#: Seconds that an interpreter may take to say what is installed for it.
-ANSWER_WITHIN_S = 30.0
-#: Interpreters that are remembered: a user may name any number of paths.
-MOST_KNOWN = 100
-#: Asked of another interpreter; torch takes seconds to import, and is not.
-QUESTION = """
-import importlib.util, json
-known = {name: importlib.util.find_spec(name) is not None for name in ("torch", "swell")}
-version = ""
-if known["swell"]:
-    import swell
-    version = swell.__version__
-print(json.dumps({"torch": known["torch"], "swell": version}))
-"""
 
 
 class SubmissionCheck:
@@ -48,49 +34,78 @@ class SubmissionCheck:
 
     Args:
         workdirs: folders in which users must have what they submit; none: they may name any.
+        hosts_may_join: which may have programs on their `PATH` that this machine lacks.
     """
 
-    def __init__(self, folder: StateFolder, limits: CodeLimits, workdirs: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: StateFolder,
+        limits: CodeLimits,
+        workdirs: Sequence[str] = (),
+        hosts_may_join: bool = False,
+    ) -> None:
         self._folder = folder.path
         self.processes = IntakeProcesses(IntakeLimits.of(limits))
-        self._store = CodeStore(folder.path, limits, self.processes.read_snapshot)
-        self.discard = self._store.discard  #: what was kept, if no job came of it
-        self._workdirs = tuple(workdirs)
+        self.limits = limits
+        self._store = CodeStore(folder.path, limits)
+        self.uploads = CodeUploads(folder.path, self._store, limits.code_total_mib * MIB)
+        self._workdirs, self._hosts_may_join = tuple(workdirs), hosts_may_join
 
-    def prepare(
-        self, submission: Submission, spec: JobSpec, *, is_owners: bool
-    ) -> tuple[JobSpec, KeptCode | None]:
+    def prepare(self, submission: Submission, spec: JobSpec, *, user: str) -> tuple[JobSpec, KeptCode | None]:
         """The request with its code as it is now, and that code if it is a copy.
 
+        Args:
+            user: who submits it; empty: the owner.
+
         Raises:
-            InvalidJob: its script cannot run, its code cannot be kept, its interpreter cannot train, or users
-                may not name its folders.
+            InvalidJob: its script or command cannot run, its code cannot be kept, its interpreter cannot
+                train, or users may not name its folders.
             Unwritable: its code cannot be kept, for the disk is full.
         """
-        roots = () if is_owners else self._workdirs
-        workdir = real_path("workdir", spec.workdir, roots)
-        script = None if submission.script is None else real_path("script", spec.entry, roots)
-        if spec.python and not spec.image:  # only its container can say what is in it
-            _check_interpreter(spec.python, os.stat(spec.python).st_mtime_ns)
-        elif not spec.image and (lack := lack_of_torch()):
+        lacks_python = bool(spec.fixed or spec.image)  # only its container can say what is in it
+        if not (lacks_python or spec.python) and (lack := lack_of_torch()):
             raise InvalidJob(lack)
-        has_our_python = not (spec.python or spec.image)
-        if submission.script is not None and has_our_python:
-            check_source(spec.entry, spec.elasticity is Elasticity.LIVE, self.processes.script_fault)
-        if spec.image:
+        if spec.run_as and spec.uv and spec.python:  # the account of the platform would run it
+            raise InvalidField(
+                "python", "an environment (`uv`) of a user is of the platform's own; remove it"
+            )
+        program = spec.args[0] if spec.fixed and not (spec.image or spec.uv) else ""
+        may_be_elsewhere = self._hosts_may_join and os.sep not in program
+        image = (("image", spec.image),) if os.path.isabs(spec.image) else ()
+        is_here = submission.uploaded is None
+        if not is_here:
+            self._check_upload(submission, spec, user or OWNER.name)
+            may_be_elsewhere |= os.sep in program
+        files = SubmittedFiles(
+            workdir=spec.workdir if is_here else os.sep,
+            script=spec.entry if submission.script is not None and is_here else "",
+            is_live=spec.elasticity is Elasticity.LIVE,
+            is_read=not (spec.python or spec.image),
+            python=spec.python,
+            program="" if may_be_elsewhere else program,
+            path=dict(spec.env).get("PATH", os.environ.get("PATH", "")),
+            seen=(*image, *(("mount", mount.source) for mount in spec.mounts)),
+            roots=self._workdirs if user and is_here else (),
+        )
+        if spec.image and is_here:
             code_roots(spec, self._folder, storage_of(self._folder))
-        if submission.code is CodeSource.LIVE:
+        real = self.processes.look(spec.run_as, files)
+        if not is_here:
+            return msgspec.structs.replace(spec, code=submission.uploaded), None
+        if submission.code is CodeSource.LIVE or spec.fixed:  # a command finds its files where they are
             return spec, None
-        try:
-            kept = self._store.take(workdir, script)
-        except CodeNotFound as error:
-            raise InvalidField("code", str(error)) from error
-        except OSError as error:
-            why = f"the code of job {spec.name!r} cannot be stored: {error}"
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise Unwritable(f"{why}; make room on its disk, then submit it again") from error
-            raise InvalidJob(why) from error
+        with kept_code():
+            read = partial(self.processes.read_snapshot, spec.run_as)
+            kept = self._store.take(real.workdir, real.script, read)
         return msgspec.structs.replace(spec, code=kept.digest), kept
+
+    def _check_upload(self, submission: Submission, spec: JobSpec, user: str) -> None:
+        """Raises InvalidField: the user has uploaded no such code, or not for this script and workdir."""
+        tree = self.uploads.tree(submission.uploaded or "", user)
+        if tree is None or spec.workdir != tree.roots[0]:
+            raise InvalidField("uploaded", "there is no such code any more, or of another workdir; upload it")
+        if submission.script is not None and spec.entry not in tree.files:
+            raise InvalidField("script", f"{spec.entry} is not in the uploaded code; name one that is")
 
     def bind(self, job_id: str, spec: JobSpec) -> None:
         """The request is a job now."""
@@ -101,31 +116,17 @@ class SubmissionCheck:
             log.warning("the code of job %s is not bound to it yet: %s", job_id, error)
 
 
-@lru_cache(maxsize=MOST_KNOWN)
-def _check_interpreter(python: str, changed_ns: int) -> None:
-    """Raises InvalidField, and looks again the next time: a refusal is not remembered."""
-    if lack := _ask(python):
-        raise InvalidField("python", lack)
-
-
-def _ask(python: str) -> str:
-    """What is wrong with an interpreter; empty if nothing is."""
+@contextmanager
+def kept_code() -> Iterator[None]:
+    """Says why code cannot be kept. Raises InvalidJob, Unwritable; CodeTooLarge."""
     try:
-        asked = subprocess.run(
-            [python, "-P", "-c", QUESTION],
-            check=True,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=ANSWER_WITHIN_S,
-        )
-        known = json.loads(asked.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        return f"{python} does not say what is installed for it ({error}); name Python 3.11 or newer"
-    for name in ("torch", "swell"):
-        if not known[name]:
-            return how_to_install(name, python)
-    if known["swell"] != __version__:
-        return (
-            f"{python} has swell {known['swell']} and the platform is {__version__}; install the same version"
-        )
-    return ""
+        yield
+    except CodeTooLarge:
+        raise
+    except CodeNotFound as error:
+        raise InvalidField("code", str(error)) from error
+    except OSError as error:
+        why = f"the code of the job cannot be stored: {error}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise Unwritable(f"{why}; make room on its disk, then submit it again") from error
+        raise InvalidJob(why) from error

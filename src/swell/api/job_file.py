@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import yaml
@@ -16,19 +16,23 @@ from swell.api import fields
 from swell.api.errors import InvalidOption
 from swell.api.fields import InvalidField, shown
 from swell.api.submission import Submission, declared, parse
+from swell.api.user_list import UserList
+from swell.live.news import Addresses
 from swell.model.errors import InvalidJob
 from swell.model.job import JobSpec
-from swell.model.webhook import Webhook, fault_of
+from swell.model.webhook import Webhook, WebhookEvent, fault_of
+from swell.store.folder import StateFolder
 
 #: Fields of which a job has one: who gives one takes the others back.
 ALTERNATIVES = (
     frozenset({"steps", "epochs", "samples"}),
-    frozenset({"script", "entry"}),
+    frozenset({"script", "entry", "command"}),
     frozenset({"batch", "batch_per_worker"}),
 )
 # ---------------------------------------------------------------- the file of webhooks
 WEBHOOKS_EXAMPLE = (
-    "`- url: https://HOST/PATH` lines, each with `on: [finished, at_risk, missed, stalled]` or a part of that"
+    "lines `- url: https://HOST/PATH`, or `- notify: slack://TOKEN` for people, each with an `on: [finished, "
+    "missed]` if not all is to be told there"
 )
 #: The key of a job file that makes a sweep of a job.
 WORD = "sweep"
@@ -157,6 +161,19 @@ def _placed(error: InvalidField, path: Path, line: int, field_lines: dict[str, i
     return InvalidJob(f"{path}, line {field_lines.get(error.field, line)}: {error}")
 
 
+class _AddressLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A line of the file; it has one address."""
+
+    url: str = ""
+    notify: str = ""
+    on: Annotated[tuple[WebhookEvent, ...], msgspec.Meta(min_length=1)] = tuple(WebhookEvent)
+
+
+def load_addresses(folder: StateFolder) -> Addresses:
+    """Addresses of a platform and of its users. Raises InvalidOption."""
+    return Addresses(load_webhooks(folder.webhooks_file), UserList(folder.path).services_of)
+
+
 def load_webhooks(path: Path) -> tuple[Webhook, ...]:
     """Those of the file; none without it.
 
@@ -175,7 +192,7 @@ def decode_webhooks(text: bytes) -> tuple[Webhook, ...]:
     """Those that such a file names. Raises ValueError, which shows no address: it is no such file."""
     try:
         content = yaml.load(text.decode(), PlainLoader)  # noqa: S506 - a SafeLoader
-        hooks = msgspec.convert(content or [], tuple[Webhook, ...])
+        lines = msgspec.convert(content or [], tuple[_AddressLine, ...])
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
         raise ValueError(f"{line}{error.problem}") from error
@@ -183,8 +200,11 @@ def decode_webhooks(text: bytes) -> tuple[Webhook, ...]:
         raise ValueError(str(error)) from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    for number, hook in enumerate(hooks, 1):
-        if fault := fault_of(hook.url):
+    hooks = tuple(Webhook(url=one.url or one.notify, on=one.on, is_service=bool(one.notify)) for one in lines)
+    for number, (hook, one) in enumerate(zip(hooks, lines, strict=True), 1):
+        if one.url and one.notify:
+            raise ValueError(f"address {number}: give `url`, for programs, or `notify`, for people")
+        if fault := fault_of(hook.url, hook.is_service):
             raise ValueError(f"address {number}: {fault}")
     return hooks
 

@@ -11,20 +11,8 @@ from pathlib import Path
 import msgspec
 
 from swell.api.fields import InvalidField
-from swell.executors.local.logs.files import (
-    LEADERS,
-    LOG_NAME,
-    TRIAL,
-    WORKER,
-    Listing,
-    LogName,
-    begins_of,
-    end_offset,
-    list_logs,
-    log_path,
-    parse_log_name,
-    read_range,
-)
+from swell.executors.local.logs import files
+from swell.executors.storage import work_folder
 
 #: Most bytes of one file, and of all files, in one answer.
 CHUNK_BYTES = 64 << 10
@@ -46,7 +34,7 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Its number among the job's workers, or among those of the trial run; or `2.1`, of one with several
     #: processes: that at position 1.
-    worker: LogName
+    worker: files.LogName
     is_trial: bool = False
     offset: int  #: position of the text in all that the worker has printed, in bytes
     next_offset: int
@@ -54,18 +42,23 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
     discarded_bytes: int = 0  #: that stood before the text, were asked for, and are no longer kept
 
 
-def read_tail_offsets(log_dir: Path, whose: LogOwner, num_bytes: int = TAIL_BYTES) -> dict[LogName, int]:
+def read_tail_offsets(
+    log_dir: Path, whose: LogOwner, num_bytes: int = TAIL_BYTES
+) -> dict[files.LogName, int]:
     """Worker -> where a line begins in the last part of its log. Of leaders the last one has a part."""
-    kind = TRIAL if whose is LogOwner.TRIAL else WORKER
-    listing = list_logs(log_dir, kind)
-    begins = _leaders(log_dir, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
+    kind = files.TRIAL if whose is LogOwner.TRIAL else files.WORKER
+    folder, log_dir = log_dir, work_folder(log_dir)
+    listing = files.list_logs(log_dir, kind)
+    begins = _leaders(folder, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
     num_each = num_bytes if whose is LogOwner.LEADER else num_bytes // max(1, len(begins))
     found = {}
     for number, begin in begins.items():
-        log = log_path(log_dir, kind, number)
+        log = files.log_path(log_dir, kind, number)
         is_last = number == next(reversed(begins))
         size = num_each if whose is not LogOwner.LEADER or is_last else 0
-        found[number] = max(begin, _line_begin(log, end_offset(log) - size) if size else end_offset(log))
+        found[number] = max(
+            begin, _line_begin(log, files.end_offset(log) - size) if size else files.end_offset(log)
+        )
     return found
 
 
@@ -73,23 +66,24 @@ def _line_begin(log: Path, offset: int) -> int:
     """The first line that begins at this position or later; the position, if that is far away."""
     if offset <= 0:
         return 0
-    span = read_range(log, begins_of(log), offset, CHUNK_BYTES)
+    span = files.read_range(log, files.begins_of(log), offset, CHUNK_BYTES)
     return span.begin + (span.content.find(b"\n") + 1)
 
 
 def read_chunks(
     log_dir: Path,
-    offsets: Mapping[LogName, int],
-    worker: LogName | None = None,
+    offsets: Mapping[files.LogName, int],
+    worker: files.LogName | None = None,
     whose: LogOwner = LogOwner.WORKERS,
 ) -> list[LogChunk]:
     """What stands behind the offsets (worker -> bytes; 0 if absent) in these logs, or in one of them.
 
     Leaders come in the order in which they led, and none before all is told of the one before.
     """
-    kind = TRIAL if whose is LogOwner.TRIAL else WORKER
-    listing = list_logs(log_dir, kind)
-    begins = _leaders(log_dir, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
+    kind = files.TRIAL if whose is LogOwner.TRIAL else files.WORKER
+    folder, log_dir = log_dir, work_folder(log_dir)
+    listing = files.list_logs(log_dir, kind)
+    begins = _leaders(folder, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
     wanted = {
         number: max(begin, offsets.get(number, 0))
         for number, begin in begins.items()
@@ -104,14 +98,14 @@ def is_news(chunk: LogChunk) -> bool:
 
 
 def _read_all(
-    log_dir: Path, kind: str, listing: Listing, wanted: Mapping[LogName, int], is_story: bool
+    log_dir: Path, kind: str, listing: files.Listing, wanted: Mapping[files.LogName, int], is_story: bool
 ) -> list[LogChunk]:
     """`is_story`: nothing of a log before all is told of the one before."""
     chunks, budget = [], ANSWER_BYTES
     for number, offset in wanted.items():
         limit = budget if is_story else min(budget, CHUNK_BYTES)
         if limit > 0:
-            log = log_path(log_dir, kind, number)
+            log = files.log_path(log_dir, kind, number)
             chunk = _chunk(log, listing.get(number, ()), number, offset, limit)
             budget -= chunk.next_offset - chunk.offset
             chunks.append(chunk)
@@ -120,7 +114,7 @@ def _read_all(
     return chunks
 
 
-def parse_offsets(text: str, worker: LogName | None) -> dict[LogName, int]:
+def parse_offsets(text: str, worker: files.LogName | None) -> dict[files.LogName, int]:
     """`0:1234,1:50` (worker:bytes), or plain bytes when one worker is asked for.
 
     Raises:
@@ -129,34 +123,34 @@ def parse_offsets(text: str, worker: LogName | None) -> dict[LogName, int]:
     if worker is not None and ":" not in text:
         text = f"{worker}:{text or 0}"
     pairs = [pair.split(":") for pair in text.split(",") if pair]
-    forms = (LOG_NAME, r"\d{1,15}")
+    forms = (files.LOG_NAME, r"\d{1,15}")
     if not all(len(pair) == 2 and all(map(re.fullmatch, forms, pair)) for pair in pairs):
         raise InvalidField(
             "offset", f"{text[:80]!r} is not WORKER:BYTES,...; leave it out to read from the start"
         )
-    return {parse_log_name(name): int(offset) for name, offset in pairs}
+    return {files.parse_log_name(name): int(offset) for name, offset in pairs}
 
 
-def _leaders(log_dir: Path, listing: Listing) -> dict[LogName, int]:
+def _leaders(log_dir: Path, listing: files.Listing) -> dict[files.LogName, int]:
     """Worker -> the first byte of its log that counts, in the order in which they led.
 
     The first worker, if none was noted.
     """
-    begins: dict[LogName, int] = {}
-    text = read_range(log_dir / LEADERS, (0,), 0, ANSWER_BYTES).content.decode("ascii", "replace")
+    begins: dict[files.LogName, int] = {}
+    text = files.read_range(log_dir / files.LEADERS, (0,), 0, ANSWER_BYTES).content.decode("ascii", "replace")
     for number, begin in re.findall(r"^(\d{1,9}) (\d{1,15})\n", text, re.ASCII | re.MULTILINE):
         begins.setdefault(int(number), int(begin))
     return begins or dict.fromkeys(list(listing)[:1], 0)
 
 
-def _chunk(log: Path, begins: tuple[int, ...], worker: LogName, offset: int, limit: int) -> LogChunk:
-    span = read_range(log, begins, offset, limit)
+def _chunk(log: Path, begins: tuple[int, ...], worker: files.LogName, offset: int, limit: int) -> LogChunk:
+    span = files.read_range(log, begins, offset, limit)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(span.content)
     cut = len(decoder.getstate()[0])  # a character whose rest is not there yet
     return LogChunk(
         worker=worker,
-        is_trial=log.name.startswith(TRIAL),
+        is_trial=log.name.startswith(files.TRIAL),
         offset=span.begin,
         next_offset=span.begin + len(span.content) - cut,
         text=text,

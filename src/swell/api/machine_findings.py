@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import pynvml
-
 from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.devices import DeviceError, LocalNode, parse_devices
-from swell.executors.local.limits.detection import limiter_offers
+from swell.executors.local.gpus import GpuDriver, look_at_gpus
+from swell.executors.local.limits.control_groups import limiter_offers
 from swell.executors.local.machine_offer import MachineOffer
 from swell.executors.node.options import find_host, options_of
 from swell.executors.node.state import read_record
@@ -23,7 +22,8 @@ from swell.executors.storage import why_not_shared
 from swell.model.finding import Finding, bad, ok, warn
 from swell.model.target import ABOUT_SHARES, ShareKind
 from swell.wire.lease_end import LEASE_FILE, LeaseWatch
-from swell.wire.private_files import can_be_private, remove_room
+from swell.wire.private_files import can_be_private
+from swell.wire.untrusted_files import remove_folder
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 #: Less free space than this will soon be none; with less than that nothing can be saved.
@@ -41,14 +41,6 @@ class TorchBuild(NamedTuple):
 
     version: str
     cuda: str = ""  #: version that it was built for; empty: for none
-
-
-class GpuDriver(NamedTuple):
-    """The driver of a machine's GPUs, and who uses them."""
-
-    version: str
-    cuda: str  #: the newest version of CUDA that it knows
-    used: dict[str, tuple[int, ...]]  #: GPU -> processes that compute on it
 
 
 def machine_findings(
@@ -74,12 +66,13 @@ def machine_findings(
         problem = str(error)
     bindings = (binding for local in nodes for binding in local.bindings.values())
     gpus = [binding.cuda for binding in bindings if binding.cuda is not None]
-    driver, build, why_no_gpu = look_at_gpus(gpus) if gpus else None, probe_torch(), gpu_problem()
+    driver, build = look_at_gpus(gpus), probe_torch()
+    why_no_gpu = driver if isinstance(driver, str) else ""
     folder = nearest_folder(state_dir)
     return [
         *device_findings(nodes, kind, problem, why_no_gpu),
         *torch_findings(build, not why_no_gpu),
-        *(driver_findings(driver, build, pid is not None) if driver is not None else ()),
+        *(driver_findings(driver, build, pid is not None) if gpus and isinstance(driver, GpuDriver) else ()),
         *share_findings(mode, limiter_offers(pid=pid)),
         *container_findings(engine_offers()),
         layers_finding(has_trial_layers(folder)),
@@ -105,20 +98,6 @@ def device_findings(
     if why_no_gpu:
         remedy = "if it has one: install its driver, and give it to this container"
         yield ok("devices", f"no GPU is offered: {why_no_gpu}", remedy)
-
-
-def gpu_problem() -> str:
-    """Why NVML tells of no GPU; empty: it does."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return str(error)
-    try:
-        return "" if pynvml.nvmlDeviceGetCount() else "NVML finds none"
-    except pynvml.NVMLError as error:
-        return str(error)
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def probe_torch() -> TorchBuild | None:
@@ -147,33 +126,6 @@ def torch_findings(build: TorchBuild | None, has_gpus: bool) -> Iterator[Finding
         yield warn("torch", f"{text}: the GPUs cannot be used", "install a build of torch for CUDA")
     else:
         yield ok("torch", text)
-
-
-def look_at_gpus(uuids: Sequence[str]) -> GpuDriver | None:
-    """What NVML tells of these GPUs, without a CUDA context; None: nothing."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    try:
-        version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
-        return GpuDriver(
-            version=pynvml.nvmlSystemGetDriverVersion(),
-            cuda=f"{version // 1000}.{version % 1000 // 10}",
-            used={uuid: pids for uuid in uuids if (pids := _processes_on(uuid))},
-        )
-    except pynvml.NVMLError:
-        return None
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _processes_on(uuid: str) -> tuple[int, ...]:
-    try:
-        gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        return tuple(sorted(one.pid for one in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)))
-    except pynvml.NVMLError:
-        return ()
 
 
 def driver_findings(driver: GpuDriver, build: TorchBuild | None, is_up: bool) -> Iterator[Finding]:
@@ -235,7 +187,7 @@ def has_trial_layers(folder: Path) -> bool:
     try:
         return can_be_private(room)
     finally:
-        remove_room(room)
+        remove_folder(room)
 
 
 def layers_finding(has_layers: bool) -> Finding:

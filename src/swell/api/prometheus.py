@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -20,9 +21,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from swell.api.answers import failure
+from swell.api.openapi import failure
 from swell.api.verbs import PROMETHEUS_TEXT
-from swell.live.counters import MetricEntry, PlatformCounts, PlatformValues
+from swell.live.counters import MetricEntry, PlatformCounts, PlatformValues, meanings
 from swell.live.platform import Platform
 from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
@@ -39,9 +40,12 @@ class Gauge(NamedTuple):
     """A value that is read when the metrics are. One that only grows has a name that ends in `_total`."""
 
     name: str
-    meaning: str
     read: Callable[[PlatformValues], float | Samples]
     labels: tuple[str, ...] = ()
+
+    @property
+    def meaning(self) -> str:
+        return MEANINGS[self.name]
 
     @property
     def is_count(self) -> bool:
@@ -68,119 +72,139 @@ def _devices(nodes: Iterable[NodeView]) -> Samples:
 def _nodes(nodes: Iterable[NodeView]) -> Samples:
     found: Counter[tuple[str, ...]] = Counter()
     for node in nodes:
-        found.update({(node.kind, "present"): 0, (node.kind, "leaving"): 0})
-        found[node.kind, "present" if node.leaving is None else "leaving"] += 1
+        found.update({(node.kind, state): 0 for state in ("present", "leaving", "ill")})
+        state = "present" if node.leaving is None else "ill" if node.leaving.is_ill else "leaving"
+        found[node.kind, state] += 1
     return found
 
 
+#: Metrics of a device, and fields of what is read of it.
+READINGS = {
+    "swell_device_use_ratio": "use",
+    "swell_device_memory_bytes": "memory_bytes",
+    "swell_device_memory_total_bytes": "total_memory_bytes",
+    "swell_device_power_watts": "power_w",
+    "swell_device_temperature_celsius": "temperature_c",
+}
+
+
+def _readings(field: str, measured: PlatformValues) -> Samples:
+    return {
+        (node.name, device, node.devices[device] or ""): value
+        for node in measured.cluster.nodes
+        for device, read in node.readings.items()
+        if (value := getattr(read, field)) is not None
+    }
+
+
+#: Of each metric that is read.
+MEANINGS = meanings("""
+swell_info
+    Always 1; the labels tell the version and the policy.
+swell_jobs
+    Open jobs.
+swell_workers
+    Workers of all jobs.
+swell_open_jobs_cpu_seconds
+    CPU time that open jobs have used so far. It falls when a job ends, as do the next three.
+swell_open_jobs_memory_bytes
+    Resident memory of the workers of open jobs.
+swell_open_jobs_block_io_bytes
+    Bytes that open jobs have read from block devices and written to them so far.
+swell_promises_open
+    Promises to open jobs. `at_risk`: the job is expected to end after its deadline; `late`: its deadline is
+    over.
+swell_devices
+    Devices, each counted once: `held` by a job, `free`, or `leaving` with a node that gets no more work.
+    `ownership`: `owned` or `borrowed`.
+swell_device_use_ratio
+    Share of the last seconds in which a device computed: of a GPU by NVML, of cores that a job holds by the
+    CPU time of its processes. `job_id` is empty while the device is free.
+swell_device_memory_bytes
+    Memory of a GPU that is in use.
+swell_device_memory_total_bytes
+    Memory that it has.
+swell_device_power_watts
+    Electric power that it draws.
+swell_device_temperature_celsius
+    Temperature of a GPU.
+swell_tenant_devices_held
+    Devices that jobs of a tenant hold, of each tenant that has a quota (`swell admin tenants`).
+swell_tenant_devices_quota
+    Devices that its quota allows them, of those that are there.
+swell_nodes
+    Nodes: `present`; `ill`, which are faulty and get no more work; or `leaving`, which get none for another
+    cause.
+swell_stale_reports_total
+    Events about generations that were over, and that were ignored, under earlier daemons too.
+swell_journal_batches_total
+    Batches written to the journal, by earlier daemons too.
+swell_journal_bytes
+    Size of the journal's files.
+swell_disk_free_bytes
+    Free space on the disk of the storage: the state folder, or what `--storage` names.
+swell_disk_bytes
+    Size of that disk.
+swell_warnings
+    1 for each topic that `swell nodes` warns of. `journal`: the platform stands still, because its journal
+    cannot be written.
+swell_webhook_messages_total
+    Messages to webhooks that are done with: `delivered`, or `dropped`, because the address was not reached
+    for days, wants no more, or has too many waiting.
+swell_webhook_failures_total
+    Requests to webhooks that were not answered with success; they are made again.
+swell_webhook_messages_waiting
+    Messages to webhooks that are yet to be delivered.
+swell_start_time_seconds
+    When the daemon was started, in seconds since 1970. Counts begin there.
+""")
 GAUGES = (
-    Gauge(
-        "swell_info",
-        "Always 1; the labels tell the version and the policy.",
-        lambda m: {(m.cluster.version, m.cluster.policy): 1},
-        ("version", "policy"),
-    ),
+    Gauge("swell_info", lambda m: {(m.cluster.version, m.cluster.policy): 1}, ("version", "policy")),
     # ---- jobs
-    Gauge("swell_jobs", "Open jobs.", lambda m: _each(m.jobs, OPEN_PHASES, JobClass), ("phase", "class")),
-    Gauge("swell_workers", "Workers of all jobs.", lambda m: m.num_workers),
-    Gauge(
-        "swell_open_jobs_cpu_seconds",
-        "CPU time that open jobs have used so far. It falls when a job ends, as do the next three.",
-        lambda m: m.used.cpu_s,
-    ),
-    Gauge(
-        "swell_open_jobs_memory_bytes",
-        "Resident memory of the workers of open jobs.",
-        lambda m: m.used.memory_bytes,
-    ),
+    Gauge("swell_jobs", lambda m: _each(m.jobs, OPEN_PHASES, JobClass), ("phase", "class")),
+    Gauge("swell_workers", lambda m: m.num_workers),
+    Gauge("swell_open_jobs_cpu_seconds", lambda m: m.used.cpu_s),
+    Gauge("swell_open_jobs_memory_bytes", lambda m: m.used.memory_bytes),
     Gauge(
         "swell_open_jobs_block_io_bytes",
-        "Bytes that open jobs have read from block devices and written to them so far.",
         lambda m: {("read",): m.used.read_bytes or 0, ("written",): m.used.written_bytes or 0},
         ("direction",),
     ),
     # ---- promises
-    Gauge(
-        "swell_promises_open",
-        "Promises to open jobs. `at_risk`: the job is expected to end after its deadline; `late`: its "
-        "deadline is over.",
-        lambda m: _each(m.promises, DeadlineState),
-        ("state",),
-    ),
+    Gauge("swell_promises_open", lambda m: _each(m.promises, DeadlineState), ("state",)),
     # ---- devices and nodes
-    Gauge(
-        "swell_devices",
-        "Devices, each counted once: `held` by a job, `free`, or `leaving` with a node that gets no more "
-        "work. `ownership`: `owned` or `borrowed`.",
-        lambda m: _devices(m.cluster.nodes),
-        ("kind", "ownership", "state"),
+    Gauge("swell_devices", lambda m: _devices(m.cluster.nodes), ("kind", "ownership", "state")),
+    *(
+        Gauge(name, partial(_readings, field), ("node", "device", "job_id"))
+        for name, field in READINGS.items()
     ),
     Gauge(
         "swell_tenant_devices_held",
-        "Devices that jobs of a tenant hold, of each tenant that has a quota (`swell admin tenants`).",
         lambda m: {key: devices.num_held for key, devices in m.tenants.items()},
         ("tenant", "kind"),
     ),
     Gauge(
         "swell_tenant_devices_quota",
-        "Devices that its quota allows them, of those that are there.",
         lambda m: {key: devices.most for key, devices in m.tenants.items()},
         ("tenant", "kind"),
     ),
-    Gauge(
-        "swell_nodes",
-        "Nodes: `present`, or `leaving`, which get no more work.",
-        lambda m: _nodes(m.cluster.nodes),
-        ("kind", "state"),
-    ),
+    Gauge("swell_nodes", lambda m: _nodes(m.cluster.nodes), ("kind", "state")),
     # ---- the scheduler
-    Gauge(
-        "swell_stale_reports_total",
-        "Events about generations that were over, and that were ignored, under earlier daemons too.",
-        lambda m: m.cluster.num_stale_reports,
-    ),
+    Gauge("swell_stale_reports_total", lambda m: m.cluster.num_stale_reports),
     # ---- the state folder
-    Gauge(
-        "swell_journal_batches_total",
-        "Batches written to the journal, by earlier daemons too.",
-        lambda m: m.num_batches,
-    ),
-    Gauge("swell_journal_bytes", "Size of the journal's files.", lambda m: m.cluster.journal_bytes),
-    Gauge(
-        "swell_disk_free_bytes",
-        "Free space on the disk of the storage: the state folder, or what `--storage` names.",
-        lambda m: m.cluster.disk_free_bytes,
-    ),
-    Gauge("swell_disk_bytes", "Size of that disk.", lambda m: m.cluster.disk_bytes),
-    Gauge(
-        "swell_warnings",
-        "1 for each topic that `swell nodes` warns of. `journal`: the platform stands still, because its "
-        "journal cannot be written.",
-        lambda m: {(topic,): 1 for topic in sorted(m.cluster.warnings)},
-        ("topic",),
-    ),
+    Gauge("swell_journal_batches_total", lambda m: m.num_batches),
+    Gauge("swell_journal_bytes", lambda m: m.cluster.journal_bytes),
+    Gauge("swell_disk_free_bytes", lambda m: m.cluster.disk_free_bytes),
+    Gauge("swell_disk_bytes", lambda m: m.cluster.disk_bytes),
+    Gauge("swell_warnings", lambda m: {(topic,): 1 for topic in sorted(m.cluster.warnings)}, ("topic",)),
     Gauge(
         "swell_webhook_messages_total",
-        "Messages to webhooks that are done with: `delivered`, or `dropped`, because the address was not "
-        "reached for days, wants no more, or has too many waiting.",
         lambda m: {("delivered",): m.webhooks.num_delivered, ("dropped",): m.webhooks.num_dropped},
         ("result",),
     ),
-    Gauge(
-        "swell_webhook_failures_total",
-        "Requests to webhooks that were not answered with success; they are made again.",
-        lambda m: m.webhooks.num_failed,
-    ),
-    Gauge(
-        "swell_webhook_messages_waiting",
-        "Messages to webhooks that are yet to be delivered.",
-        lambda m: m.webhooks.num_waiting,
-    ),
-    Gauge(
-        "swell_start_time_seconds",
-        "When the daemon was started, in seconds since 1970. Counts begin there.",
-        lambda m: m.cluster.started_s,
-    ),
+    Gauge("swell_webhook_failures_total", lambda m: m.webhooks.num_failed),
+    Gauge("swell_webhook_messages_waiting", lambda m: m.webhooks.num_waiting),
+    Gauge("swell_start_time_seconds", lambda m: m.cluster.started_s),
 )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from swell.model.view import JobView
 
 #: Phases of jobs that have ended without what they were for.
-UNDONE = (Phase.ENDED_EARLY, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
+UNDONE = (Phase.ENDED_EARLY, Phase.FAILED, Phase.TIMED_OUT, Phase.CANCELLED, Phase.REJECTED)
 
 
 def is_undone(view: JobView) -> bool:
@@ -46,10 +46,23 @@ def submitted_again(
     view = platform.job(job_id)
     if not is_undone(view):
         raise _wrong_phase(view, verb, wish)
+    if is_continued and view.fixed is not None:
+        raise WrongPhase(
+            f"job {view.id!r} runs a command, of which Swell has no checkpoint; start it again with "
+            f"`swell retry {view.id}`"
+        )
     submission = platform.submission(job_id)
-    spec, within_s = _renewed(_with_changes(submission.spec, view), submission, wish, platform.now_s())
+    # What its owner has changed since: priority, weight, and findings that are accepted.
+    accepted = (found.name for found in view.findings if found.holds and found.name not in view.held_by)
+    names = tuple(dict.fromkeys((*submission.spec.accept_differences, *accepted)))
+    changed = {"accept_differences": names, "priority": view.priority, "weight": view.weight}
+    spec = msgspec.structs.replace(submission.spec, **changed)
+    spec, within_s = _renewed(spec, submission, wish, platform.now_s())
+    if spec.booking not in {booking.id for booking in platform.bookings()}:  # which is over
+        spec = msgspec.structs.replace(spec, booking="")
     content = encode([verb, submission.job_id, wish])
     origin = Origin(key=key, fingerprint=fingerprint(content) if key else "", deadline_in_s=within_s)
+    spec = msgspec.structs.replace(spec, run_id=spec.run_id or submission.job_id)
     field = "continues" if is_continued else "retries"
     return spec, msgspec.structs.replace(origin, **{field: submission.job_id})
 
@@ -66,13 +79,6 @@ def _wrong_phase(view: JobView, verb: str, wish: SubmissionChange) -> WrongPhase
         f"job {view.id!r} {state}: {verb} is for jobs that failed or ended early, or were cancelled or "
         f"refused; {remedy}"
     )
-
-
-def _with_changes(spec: JobSpec, view: JobView) -> JobSpec:
-    """The request with what its owner has changed since: priority, weight, and findings that are accepted."""
-    accepted = (found.name for found in view.findings if found.holds and found.name not in view.held_by)
-    names = tuple(dict.fromkeys((*spec.accept_differences, *accepted)))
-    return msgspec.structs.replace(spec, accept_differences=names, priority=view.priority, weight=view.weight)
 
 
 def _renewed(

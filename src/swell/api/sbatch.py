@@ -1,6 +1,6 @@
 """Slurm scripts as jobs (`--from-sbatch`): their `#SBATCH` lines and the one line that trains.
 
-No shell is imitated. A script with anything else is refused with the line and what to do instead.
+Swell may resize a script that has nothing else. Any other one is a fixed job, of which bash runs all lines.
 """
 
 from __future__ import annotations
@@ -9,14 +9,24 @@ import math
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
+from swell.api.submission import OF_FIXED
 from swell.model.errors import InvalidJob
 from swell.model.quantities import format_duration
 from swell.slurm_words import count_gpus, slurm_seconds
 
+#: Options of `srun` that no value follows as a word of its own.
+FLAGS = (
+    "--exclusive", "--label", "--unbuffered", "--kill-on-bad-exit", "--overlap", "--overcommit", "--no-kill",
+    "--pty", "--verbose", "--quiet", "-[EKOQXZkluvsq]",
+)  # fmt: skip
+#: Begins each fixed job that is made of a script.
+SHIM = Path(__file__).with_name("sbatch.sh").read_text().replace("@FLAGS@", " | ".join(FLAGS))
 #: Fields that only a script with `swell.train` has. Without any of them it is started as torchrun would.
 OF_LIVE_JOBS = frozenset(
     {"global_batch", "batch", "batch_per_worker", "steps", "epochs", "samples", "elasticity"}
@@ -41,34 +51,33 @@ DROPPED = {
     **dict.fromkeys(("output", "error", "open-mode", "label", "unbuffered", "comment"), _LOGS),
     **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu"), _MEMORY),
     **dict.fromkeys(("requeue", "no-requeue", "kill-on-bad-exit", "signal"), _AGAIN),
-    **dict.fromkeys(("mail-type", "mail-user"), "`--webhook URL` tells an address when the job ends"),
+    "export": "--env NAME=VALUE gives variables",
+    **dict.fromkeys(("mail-type", "mail-user"), "`--notify mailto://...` sends mail when the job ends"),
     **dict.fromkeys(("cpus-per-task", "cpus-per-gpu", "cpu-bind", "gpu-bind"), "Swell counts devices"),
 }
 #: Options without which it would be another job, and what to do.
 REFUSED = {
     "array": "an array is many jobs, and Swell submits one; write a job file with a `sweep` instead",
     "dependency": "it names jobs of Slurm; remove it, and give --after JOB with a job of Swell",
-    "export": "variables are given by --env NAME=VALUE; remove it",
     "wrap": "there is no script then; submit what it runs with `swell submit --script`",
 }
-_NO_SHELL = "Swell runs no shell; run it before you submit, name the data with --needs, and remove it"
-_MODULES = "Swell loads no modules; load them before `swell up` or `swell node`, and remove the line"
-_INTERPRETER = "Swell activates no environment; remove the line, and give --python PATH/bin/python"
-_LAUNCHER = "it is a launcher of its own; write `srun python FILE.py`: workers have torchrun's variables"
-_IMAGE = "it starts a container; write the command without it, and give --image NAME (Docker or Podman)"
-_FOLDER = "Swell runs no shell; remove the line, and give --workdir FOLDER"
-_VARIABLE = "Swell runs no shell; remove the line, and give --env NAME=VALUE"
-#: First words of lines that are no launch, and what to do.
-REMEDIES = {
-    **dict.fromkeys(("module", "ml"), _MODULES),
-    **dict.fromkeys(("source", ".", "conda", "mamba"), _INTERPRETER),
-    **dict.fromkeys(("cd", "pushd"), _FOLDER),
-    "export": _VARIABLE,
-    **dict.fromkeys(("accelerate", "deepspeed", "lightning", "mpirun", "mpiexec", "horovodrun"), _LAUNCHER),
-    **dict.fromkeys(("apptainer", "singularity", "docker", "podman", "enroot"), _IMAGE),
+#: Fields that options become, of a script that may be resized, and of others.
+OF_ELASTIC_JOBS = {
+    "job-name": ("name",),
+    "chdir": ("workdir",),
+    "export": ("env",),
+    **dict.fromkeys(SIZES, ("workers", "devices_per_worker")),
 }
+OF_FIXED_JOBS = {
+    **OF_ELASTIC_JOBS,
+    **dict.fromkeys(SIZES, ("devices", "nodes")),
+    "time": ("time",),
+    "signal": ("grace",),
+    **dict.fromkeys(("requeue", "no-requeue"), ("retries",)),
+}
+#: Of a job that is to be requeued.
+RETRIES = 10
 _DIRECTIVE = re.compile(r"#SBATCH(?=\s|$)(.*)")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _COUNT = re.compile(r"(?:\d+-)?(\d+)", re.ASCII)
 _TORCHRUN = ("torch.distributed.run", "torch.distributed.launch")
@@ -124,43 +133,93 @@ class _Launch:
 
 
 def translated(
-    text: str, folder: str, arguments: Sequence[str] = (), given: Collection[str] = ()
+    text: str, folder: str, arguments: Sequence[str] = (), given: Mapping[str, Any] = {}
 ) -> TranslatedScript:
     """The job that a Slurm script stands for.
 
     Args:
         folder: where it is submitted, in which Slurm would run it.
         arguments: more of the line that trains.
-        given: fields that the submitter gives in place of what the script says.
+        given: fields that the submitter gives in place of what the script says, and variables besides.
 
     Raises:
         InvalidScriptLine: names the line, the rule and the remedy.
     """
     if re.match(r"#!.*python", text):
         raise InvalidScriptLine(1, "it is a Python script; submit it with `swell submit --script`")
-    options = [*_sbatch_options(text)]
-    launch = _launch_of(text)
+    options, commands = [*_sbatch_options(text)], [one for one in _commands(text) if one[1].strip()]
+    if not commands:
+        what = "no line runs a program; there must be one such as `srun torchrun train.py`"
+        raise InvalidScriptLine(len(text.splitlines()), what)
     values = {one.name: one.value for one in options}
     place = posixpath.normpath(posixpath.join(folder, values.get("chdir", "")))
+    fields: dict[str, Any] = {
+        "name": _NO_NAME.sub("-", values.get("job-name", "")).strip("._-")[:63],
+        "workdir": place,
+        "env": _exported(values.get("export", "")),
+    }
+    launch = (
+        None if {*OF_FIXED}.intersection(given) else _launch(*commands[0]) if len(commands) == 1 else None
+    )
+    if launch is None:
+        own, variables = _fixed_fields(values, given, commands[0][0])
+        name = fields["name"] or "sbatch"
+        fields |= {**own, "command": ["bash", "-c", f"{variables}\n{SHIM}{text}", name, *arguments]}
+        how = "command: bash runs the whole script, once on each node"
+        lines = [TranslatedLine(commands[0][0], commands[0][1].strip(), how, is_dropped=False)]
+        becomes = OF_FIXED_JOBS
+    else:
+        fields |= _elastic_fields(launch, values, place, is_live=bool(OF_LIVE_JOBS.intersection(given)))
+        fields["args"] = [*launch.arguments, *arguments]
+        options += launch.srun_options or ()
+        lines, becomes = [_told_launch(launch, fields)], OF_ELASTIC_JOBS
+    fields |= {**given, "env": fields["env"] | given.get("env", {})}
+    lines += [_told(one, fields, becomes) for one in options]
+    fields = {word: value for word, value in fields.items() if value or value == 0}
+    return TranslatedScript(fields, sorted(lines, key=lambda told: told.line))
+
+
+def _elastic_fields(
+    launch: _Launch, values: Mapping[str, str], place: str, *, is_live: bool
+) -> dict[str, Any]:
     workers, devices = _workers_and_devices(launch, values)
     python = launch.interpreter
-    is_live = bool(OF_LIVE_JOBS.intersection(given))
-    fields = {
-        "name": _NO_NAME.sub("-", values.get("job-name", "")).strip("._-")[:63],
+    return {
         "script": posixpath.normpath(posixpath.join(place, launch.script)),
-        "args": [*launch.arguments, *arguments],
-        "workdir": place,
         "python": posixpath.join(place, python) if "/" in python else "",
         "workers": "1" if workers == 1 else f"1:{workers}",
         "devices_per_worker": devices if devices > 1 else None,
         "processes": 1 if devices > 1 and is_live else None,  # a task is one process
         "elasticity": None if is_live else "restart",
     }
-    lines = [_told(one, fields) for one in (*options, *(launch.srun_options or ()))] + [
-        _told_launch(launch, fields)
-    ]
-    fields = {word: value for word, value in fields.items() if word not in given and value}
-    return TranslatedScript(fields, sorted(lines, key=lambda told: told.line))
+
+
+def _fixed_fields(
+    values: Mapping[str, str], given: Mapping[str, Any], line: int
+) -> tuple[dict[str, Any], str]:
+    """Fields, and a line that exports variables of Slurm's which only the options of the script tell."""
+    if "nodes" in given:
+        values = {**values, "nodes": str(given["nodes"])}
+    nodes, tasks, gpus = slurm_size(values, line)
+    exported = f"export SLURM_NTASKS={tasks}"
+    if each := _gpus("gpus-per-task", values, line):
+        exported += f" SLURM_GPUS_PER_TASK={each}"
+    signal = re.fullmatch(r"(?:\w+:)?(?:SIG)?(?:TERM|15)(?:@(\d+))?", values.get("signal", ""))
+    limit_s = _limit_s(values.get("time", "0"), line)
+    fields = {
+        "devices": gpus or nodes,
+        "nodes": nodes if nodes > 1 else None,
+        "time": format_duration(limit_s) if limit_s else None,
+        "grace": f"{signal[1] or 60}s" if signal else None,
+        "retries": 0 if "no-requeue" in values else RETRIES if "requeue" in values else None,
+    }
+    return fields, exported
+
+
+def _exported(text: str) -> dict[str, str | None]:
+    """Variables of `--export=ALL,NAME=VALUE,NAME`; one without a value has the submitter's."""
+    pairs = [part.partition("=") for part in text.split(",") if part not in ("", "ALL", "NONE", "NIL")]
+    return {name: value if sign else None for name, sign, value in pairs}
 
 
 # ---------------------------------------------------------------- reading
@@ -190,24 +249,6 @@ def _options(words: Sequence[str], line: int, what: str) -> Iterator[_Option]:
         yield _Option(line, name.replace("_", "-"), value)
 
 
-def _launch_of(text: str) -> _Launch:
-    """The only command of the script."""
-    found: _Launch | None = None
-    for line, content in _commands(text):
-        launch = _launch(_words(content, line), line)
-        if found is not None:
-            raise InvalidScriptLine(
-                line, f"runs Python, as line {found.line} does; submit them one by one, with --after JOB"
-            )
-        found = launch
-    if found is None:
-        raise InvalidScriptLine(
-            len(text.splitlines()),
-            "no line runs a Python file; there must be one such as `srun torchrun train.py`",
-        )
-    return found
-
-
 def _commands(text: str) -> Iterator[tuple[int, str]]:
     """Lines that are no comments, with their numbers; one that ends with a backslash goes on in the next."""
     begin, joined = 0, ""
@@ -232,32 +273,23 @@ def _words(text: str, line: int) -> list[str]:
         raise InvalidScriptLine(line, f"{str(error).lower()}; close it") from None
 
 
-def _launch(words: Sequence[str], line: int) -> _Launch:
-    """What the words launch. Raises InvalidScriptLine: it is no launch, or one that needs a shell."""
+def _launch(line: int, content: str) -> _Launch | None:
+    """What the only command of a script launches; None: no Python file, or it needs a shell."""
+    words = _words(content, line)
     names = [posixpath.basename(word) for word in words]
-    if any(names) and (names[0] in REMEDIES or _ASSIGNMENT.match(words[0])):
-        raise InvalidScriptLine(line, f"`{names[0]}`: {REMEDIES.get(names[0], _VARIABLE)}")
-    for word in words:
-        if word and not word.strip("();<>|&"):
-            raise InvalidScriptLine(
-                line, f"`{word}` is the shell's; Swell runs none, and {_LOGS}: write the command without it"
-            )
     is_srun = names[:1] == ["srun"]
-    place = next((at for at, name in enumerate(names) if _is_program(name)), None)
-    if place is None or (place and not is_srun):
-        inner = next((REMEDIES[name] for name in names if name in REMEDIES), _NO_SHELL)
-        raise InvalidScriptLine(line, f"`{names[0] if names else ''}`: {inner}")
+    place = _program_place(words) if is_srun else 0
+    name = names[place] if place < len(words) else ""
+    is_known = name == "torchrun" or _PYTHON.fullmatch(name) is not None or name.endswith(".py")
+    if not is_known or any(word and not word.strip("();<>|&") for word in words):
+        return None
     program, rest = words[place], [*words[place:]]
     file = next((at for at, word in enumerate(rest) if word.endswith(".py")), None)
     if file is None or any(word in ("-c", "--module", "--no-python") for word in rest[:file]):
-        raise InvalidScriptLine(line, f"`{names[place]}` runs no file; write `srun python FILE.py`")
+        return None
     module = rest[rest.index("-m") + 1] if "-m" in rest[:file] else ""
-    if module and module not in _TORCHRUN:
-        raise InvalidScriptLine(line, f"`-m {module}` is no file; write `srun python FILE.py`")
-    if shells := [word for word in rest[file:] if "$" in word or "`" in word]:
-        raise InvalidScriptLine(
-            line, f"`{shells[0]}`: Swell runs no shell, and knows no variables; write the value"
-        )
+    if (module and module not in _TORCHRUN) or any("$" in word or "`" in word for word in rest[file:]):
+        return None
     is_torchrun = names[place] == "torchrun" or bool(module)
     begin = rest.index(module) + 1 if module else 1
     if names[place] == "torchrun":
@@ -272,8 +304,13 @@ def _launch(words: Sequence[str], line: int) -> _Launch:
     )
 
 
-def _is_program(name: str) -> bool:
-    return name == "torchrun" or _PYTHON.fullmatch(name) is not None or name.endswith(".py")
+def _program_place(words: Sequence[str]) -> int:
+    """Where what `srun` starts begins: at the first word that is no option of it, and no option's value."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        has_value = re.match(r"--[^=]*=|-[A-Za-z].", words[at])
+        at += 1 if has_value or any(fnmatchcase(words[at], flag) for flag in FLAGS) else 2
+    return at
 
 
 # ---------------------------------------------------------------- how large it is
@@ -336,22 +373,24 @@ def _gpus(name: str, options: Mapping[str, str], line: int) -> int:
 
 
 # ---------------------------------------------------------------- what became of it
-def _told(option: _Option, fields: Mapping[str, Any]) -> TranslatedLine:
+def _told(
+    option: _Option, fields: Mapping[str, Any], becomes: Mapping[str, tuple[str, ...]]
+) -> TranslatedLine:
     """What becomes of an option of `sbatch` or `srun`. Raises InvalidScriptLine."""
     if option.name in REFUSED:
         raise InvalidScriptLine(option.line, f"--{option.name}: {REFUSED[option.name]}")
-    if option.name in ("time", *DROPPED):
-        is_time = option.name == "time"
-        why = _limit(option, fields["elasticity"] is not None) if is_time else DROPPED[option.name]
-        return TranslatedLine(option.line, option.text, why)
-    size = ("workers", "devices_per_worker")
-    words = {"job-name": ("name",), "chdir": ("workdir",), **dict.fromkeys(SIZES, size)}.get(option.name)
-    if words is None:
+    words = becomes.get(option.name, ())
+    told = ", ".join(f"{word}: {fields[word]}" for word in words if fields[word] or fields[word] == 0)
+    if option.name == "time" and not told:
+        told = _limit(option, fields.get("elasticity") is not None)
+        return TranslatedLine(option.line, option.text, told)
+    if option.name not in (*becomes, *DROPPED):
         raise InvalidScriptLine(
             option.line, f"--{option.name} is no option that Swell knows; correct it, or remove it"
         )
-    told = ", ".join(f"{word}: {fields[word]}" for word in words if fields[word] is not None)
-    return TranslatedLine(option.line, option.text, told, is_dropped=False)
+    return TranslatedLine(
+        option.line, option.text, told or DROPPED.get(option.name, "nothing"), is_dropped=not told
+    )
 
 
 def _told_launch(launch: _Launch, fields: Mapping[str, Any]) -> TranslatedLine:
@@ -362,13 +401,17 @@ def _told_launch(launch: _Launch, fields: Mapping[str, Any]) -> TranslatedLine:
     return TranslatedLine(launch.line, f"{start} {launch.script}", ", ".join(told), is_dropped=False)
 
 
+def _limit_s(text: str, line: int) -> int:
+    """Seconds; 0: no limit."""
+    try:
+        return 0 if text.lower() in ("infinite", "unlimited", "-1") else slurm_seconds(text)
+    except ValueError as error:
+        raise InvalidScriptLine(line, f"--time: {error}") from None
+
+
 def _limit(option: _Option, is_restarted: bool) -> str:
     """What is said of `--time`."""
-    try:
-        no_limit = option.value.lower() in ("infinite", "unlimited", "-1")
-        limit_s = 0 if no_limit else slurm_seconds(option.value)
-    except ValueError as error:
-        raise InvalidScriptLine(option.line, f"--time: {error}") from None
+    limit_s = _limit_s(option.value, option.line)
     if not limit_s:
         return "no limit, and Swell has none"
     estimate = " and --estimate TIME (on one worker)" if is_restarted else ""

@@ -65,7 +65,7 @@ def _text_fault(text: bytes, path: str, is_live: bool) -> str:
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """Names of the modules that a source imports; empty: one beside it."""
+    """Names of the modules that a source imports; empty: one of its own folder."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)

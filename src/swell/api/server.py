@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import os
 import socket
+import ssl
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partialmethod
 from http import HTTPStatus
 from inspect import iscoroutinefunction, signature
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import msgspec
@@ -31,54 +35,55 @@ from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from swell import __version__
-from swell.api import fields
-from swell.api.answers import answer, failure
+from swell.api import fields, identity, verbs
+from swell.api.environment_fields import inputs_of
 from swell.api.errors import InvalidOption
 from swell.api.fields import InvalidField, parse_query, parsed, shown, wrong_type
-from swell.api.identity import (
-    SESSION,
-    AccessLogMiddleware,
-    AccessMiddleware,
-    HeadersMiddleware,
-    caller_of,
-    guard,
-    of_other_tenant,
-)
-from swell.api.intake import SubmissionCheck
+from swell.api.intake import SubmissionCheck, kept_code
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_tail_offsets
-from swell.api.openapi import document
+from swell.api.openapi import answer, document, failure
+from swell.api.page.job_page import read_tree
 from swell.api.page.page import Page
 from swell.api.prometheus import MetricsOutput
 from swell.api.resubmission import SubmissionChange, submitted_again
 from swell.api.role import Role
 from swell.api.submission import Number, Submission, origin_of, request_key, within_bounds
+from swell.api.terminal_relay import CONNECTION, TerminalRelay
+from swell.api.times import weeks_between
 from swell.api.unix_socket import BACKLOG
-from swell.api.user_list import OWNER, AccessLog, ApiUser, UserList, UserListError
-from swell.api.verbs import HEADERS, VERBS, Health, JobRef, PageLink, PlatformStop, Verb
+from swell.api.user_files import WORKDIR, LeftAnswer, LeftFiles
+from swell.api.user_list import MOST_DEVICES, OWNER, ApiUser, UserList, UserListError
+from swell.executors.local.accounts.messages import AccountRefused
+from swell.executors.local.agent.handshakes import Acceptor
+from swell.executors.local.agent.job_files import CODE_FOLDER
+from swell.executors.local.containers.command import OUTPUT_FOLDER
+from swell.executors.local.terminal import ADDRESS_FILE, PIECE_BYTES
+from swell.executors.storage import CHECKPOINTS, work_folder
 from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest
-from swell.model.errors import (
-    InvalidInput,
-    InvalidJob,
-    KeyInUse,
-    NodeInUse,
-    TooManyOpenJobs,
-    Unavailable,
-    UnknownJob,
-    UnknownNode,
-    WrongPhase,
-)
+from swell.live.user_rates import RateLimits, TooMuch, UserRates
+from swell.model import errors
+from swell.model.booking import Booking
+from swell.model.code import CodeGaps, CodeLimits, ContentPiece
 from swell.model.job import Elasticity, JobClass, JobSpec, Origin, key_of_user
-from swell.model.job_sums import UsageGroup, UsageReport, report_of
+from swell.model.job_sums import UsageGroup, UsageReport
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, PrunedJob, SubmitResult
+from swell.model.webhook import place_of
 from swell.plugins import did_you_mean
-from swell.store.code_store import KeptCode
+from swell.store.code_snapshot import CodeTooLarge
+from swell.store.code_store import CodeUploads, KeptCode
+from swell.wire.code_links import place_in
+from swell.wire.job_inputs import NO_INPUTS, JobInputs
+from swell.wire.peers import peer_of
+from swell.wire.untrusted_files import read_regular
 
-#: Longest request body: a job is a few hundred bytes, its arguments may be some thousand.
-MAX_BODY_BYTES = 1 << 20
-#: Submissions look at files of users. As many as these may wait for a file system at a time.
+#: Longest request body: a job is a few hundred bytes, its arguments may be some thousand, and a list is long.
+MAX_BODY_BYTES = 1 << 23
+#: Submissions look at files of users. As many as these may wait for a file system at a time, of each user.
 SUBMISSION_THREADS = 40
+#: Uploads and downloads hash, read and write what has some MiB: more at a time take no less time.
+UPLOAD_THREADS = 4
 #: A submission waits so long until one of the others is through.
 FREE_THREAD_S = 10.0
 #: What the library says where no route is, or none for that method.
@@ -91,15 +96,19 @@ DAYS_30_S = 30 * 86400.0
 
 #: What an error of a verb is answered with.
 STATUSES: dict[type[Exception], int] = {
-    UnknownJob: 404,
-    UnknownNode: 404,
-    NodeInUse: 409,
-    KeyInUse: 409,
-    TooManyOpenJobs: 409,
-    WrongPhase: 409,
-    InvalidInput: 422,
-    InvalidJob: 422,
-    Unavailable: 503,
+    errors.UnknownJob: 404,
+    errors.UnknownNode: 404,
+    errors.UnknownBooking: 404,
+    errors.BookingRefused: 409,
+    errors.NodeInUse: 409,
+    errors.KeyInUse: 409,
+    errors.TooManyOpenJobs: 409,
+    errors.WrongPhase: 409,
+    CodeTooLarge: 413,
+    errors.InvalidInput: 422,
+    errors.InvalidJob: 422,
+    AccountRefused: 422,
+    errors.Unavailable: 503,
     UserListError: 503,
 }
 
@@ -117,8 +126,9 @@ REQUEST_S = 10.0
 ANSWER_S = 60.0
 
 #: Most connections by kind of socket. Any user can open one on the port. Those of the owner's Unix socket and
-#: of the one that is shared count together. All of them leave room in the usual limit of 1,024 open files.
-MAX_CONNECTIONS = {socket.AF_UNIX: 512, socket.AF_INET: 128, socket.AF_INET6: 128}
+#: of the one that is shared count together, and so do those of the network, which speak TLS. All of them
+#: leave room in the usual limit of 1,024 open files.
+MAX_CONNECTIONS = {"unix": 512, "http": 128, "https": 128}
 #: Connections taken from the kernel at a time, before those beyond the limit are closed.
 ACCEPT_AT_ONCE = 64
 
@@ -126,40 +136,53 @@ ACCEPT_AT_ONCE = 64
 def create_app(
     platform: Platform,
     token: str,
+    users: UserList,
     intake: SubmissionCheck | None = None,
     page: Page | None = None,
-    users: UserList | None = None,
+    served: Collection[str] = (),
+    rates: UserRates | None = None,
 ) -> Starlette:
     """The application; every request needs the token, that of a user, or a session of the page.
 
     Args:
+        users: besides the owner.
         intake: prepares submissions; None: they are jobs as they are.
         page: None: one whose sessions end with the application, and without a port of its own.
-        users: besides the owner; None: there are none.
+        served: names of this machine in the network, where it is served there.
+        rates: what users may have; None: as by default.
     """
     page = Page(platform) if page is None else page
-    app = Starlette(routes=_routes(platform, intake, page, users))
+    app = Starlette(routes=_routes(PlatformVerbs(platform, intake, page, users, rates)))
     app.router.redirect_slashes = False
-    app.add_middleware(AccessMiddleware, token=token, sessions=page.sessions, users=users)
-    if users is not None:
-        app.add_middleware(AccessLogMiddleware, users=users, entries=AccessLog(users.folder))
-    app.add_middleware(HeadersMiddleware)  # the last one is the outermost
-    for kind in (*STATUSES, HTTPException, Exception):
+    app.add_middleware(
+        identity.AccessMiddleware, token=token, sessions=page.sessions, users=users, served=served
+    )
+    app.add_middleware(identity.AccessLogMiddleware, users=users)
+    app.add_middleware(identity.HeadersMiddleware)  # the last one is the outermost
+    for kind in (*STATUSES, TooMuch, HTTPException, Exception):
         app.add_exception_handler(kind, _failed)
     return app
 
 
-def _routes(
-    platform: Platform, intake: SubmissionCheck | None, page: Page, users: UserList | None
-) -> list[BaseRoute]:
-    operations, threads = PlatformVerbs(platform, intake, page, users), _SubmissionThreads(SUBMISSION_THREADS)
+def _routes(operations: PlatformVerbs) -> list[BaseRoute]:
+    submissions, uploads = _BoundThreads(SUBMISSION_THREADS), _BoundThreads(UPLOAD_THREADS, UPLOAD_THREADS)
+    threads = {one.name: submissions.run for one in verbs.VERBS if one.makes_job or one.name == "check_jobs"}
+    threads |= dict.fromkeys(("upload_code", "upload_contents", "job_files", "job_file"), uploads.run)
+    terminal = verbs.Verbs.__dict__["terminal"].verb
+    check_terminal = identity.guard(terminal, operations.platform)
+
+    async def relay(request: Request) -> Response:
+        await check_terminal(request)
+        job_id = request.path_params["job_id"]
+        return TerminalRelay(await to_thread.run_sync(operations.terminal, job_id, request.scope))
 
     return [
+        Route(terminal.path, relay, methods=["GET"]),
         *(
-            Route(one.path, _endpoint(one, operations, platform, threads), methods=[one.method])
-            for one in VERBS
+            Route(one.path, _endpoint(one, operations, threads.get(one.name)), methods=[one.method])
+            for one in verbs.VERBS
         ),
-        *page.routes(),
+        *operations.page_routes,
     ]
 
 
@@ -170,17 +193,25 @@ class PlatformVerbs:
     """
 
     def __init__(
-        self, platform: Platform, intake: SubmissionCheck | None, page: Page, users: UserList | None
+        self,
+        platform: Platform,
+        intake: SubmissionCheck | None,
+        page: Page,
+        users: UserList,
+        rates: UserRates | None,
     ) -> None:
-        self._platform, self._page, self._users = platform, page, users
+        self._platform = self.platform = platform
+        self._page, self._users = page, users
         self._intake = intake
+        self.rates = UserRates(RateLimits()) if rates is None else rates
         self._exposition = MetricsOutput(platform)
+        self.page_routes = page.routes()
 
-    def health(self) -> Health:
-        return Health(pid=os.getpid(), version=__version__)
+    def health(self) -> verbs.Health:
+        return verbs.Health(pid=os.getpid(), version=__version__)
 
     def openapi(self) -> dict[str, Any]:
-        return document(VERBS)
+        return document(verbs.VERBS)
 
     def prometheus(self) -> bytes:
         return self._exposition.text()
@@ -190,45 +221,142 @@ class PlatformVerbs:
 
     def submit(self, body: Submission, scope: Scope, key: str | None = None) -> SubmitResult:
         """A job without a tenant is of the caller's."""
-        caller, now_s = caller_of(scope), self._platform.now_s()
-        submission = _of_tenant(body, caller)
+        caller, now_s = identity.caller_of(scope), self._platform.now_s()
+        submission, spec = self._read(body, caller, now_s)
         kept = None
-        try:
-            spec = submission.to_spec(now_s)
-        except OverflowError as error:
-            raise InvalidJob(f"a value is too large ({error}); correct it") from error
         origin = origin_of(submission, spec, request_key(key), now_s)
         if self._intake is not None:
-            spec, kept = self._intake.prepare(submission, spec, is_owners=caller == OWNER)
-        return self._bound(spec, origin, caller, kept)
+            spec, kept = self._intake.prepare(submission, spec, user=_user_of(caller))
+        return self._bound(spec, origin, caller, kept, inputs_of(submission.env_from, submission.uv))
+
+    def _read(self, body: Submission, caller: ApiUser, now_s: float) -> tuple[Submission, JobSpec]:
+        """The request with its tenant, and what it asks for. Raises InvalidField, HTTPException."""
+        submission = _of_tenant(body, caller)
+        try:
+            spec = submission.to_spec(now_s, sees_files=self._intake is None)
+            return submission, self._running_as(spec, _user_of(caller))
+        except OverflowError as error:
+            raise errors.InvalidJob(f"a value is too large ({error}); correct it") from error
+
+    def _running_as(self, spec: JobSpec, user: str) -> JobSpec:
+        """The request, to run as who submits it: no request says that. Raises AccountRefused."""
+        account = user if self._users.group else ""
+        if account:
+            self._users.check_account(account)
+        return msgspec.structs.replace(spec, run_as=account)
+
+    def check_jobs(self, jobs: Sequence[Submission], scope: Scope, key: str | None = None) -> list[str]:
+        """Of those that are alike but for their arguments, the files of the first are looked at."""
+        caller, looked_at, specs = identity.caller_of(scope), set[tuple[object, ...]](), list[JobSpec]()
+        user = _user_of(caller)
+        for number, body in enumerate(jobs):
+            own_key = request_key(key and f"{key}/{number}")
+            if self._platform.has_key(key_of_user(user, own_key) if user else own_key):
+                continue
+            submission, spec = self._read(body, caller, self._platform.now_s())
+            specs.append(spec)
+            program = spec.workdir, spec.entry, spec.args[: bool(spec.fixed)], spec.python, spec.image
+            if self._intake is not None and program not in looked_at:
+                looked_at.add(program)
+                if kept := self._intake.prepare(submission, spec, user=_user_of(caller))[1]:
+                    kept.intake.discard()
+        for tenant, num in Counter(spec.tenant for spec in specs).items():
+            before = map(str, range(num - 1))
+            self._platform.check_room(tenant, {*before}, self._users.limits_of(tenant).open_jobs)
+        self._platform.check_jobs(specs, user)
+        return [spec.name for spec in specs]
+
+    def code_limits(self) -> CodeLimits:
+        return CodeLimits() if self._intake is None else self._intake.limits
+
+    def upload_code(self, body: verbs.UploadedCode, scope: Scope) -> CodeGaps:
+        with kept_code():
+            return self._uploads.open(body.tree, body.script, identity.caller_of(scope).name)
+
+    def upload_contents(self, body: bytes, scope: Scope) -> int:
+        caller = identity.caller_of(scope)
+        self.rates.transfer(_user_of(caller), len(body))
+        try:
+            pieces = msgspec.msgpack.decode(body, type=list[ContentPiece])
+        except msgspec.DecodeError as error:
+            raise HTTPException(400, f"the body is no list of pieces: {error}; see its document") from error
+        with kept_code():
+            self._uploads.add(pieces, caller.name)
+        return len(pieces)
+
+    @property
+    def _uploads(self) -> CodeUploads:
+        if self._intake is None:
+            raise errors.InvalidInput("this server keeps no code; ask the daemon")
+        return self._intake.uploads
+
+    def job_files(self, job_id: str) -> list[verbs.JobFile]:
+        return self._read_left(job_id).files
+
+    def job_file(self, job_id: str, scope: Scope, file: str, start: int, changed_ns: int) -> bytes:
+        try:
+            found = self._read_left(job_id, file, start)
+        except OSError as error:
+            raise errors.UnknownJob(
+                f"{file!r:.200} cannot be read ({error.strerror}); list the files"
+            ) from error
+        if changed_ns not in (0, found.changed_ns):
+            raise errors.WrongPhase(f"{file} has changed meanwhile; download it again")
+        self.rates.transfer(_user_of(identity.caller_of(scope)), len(found.piece))
+        return found.piece
+
+    def _read_left(self, job_id: str, wanted: str = "", start: int = 0) -> LeftAnswer:
+        """Its files, or a piece of one, as whose job it is: they may be closed to the platform."""
+        view, folder = self._platform.job(job_id), self._platform.log_dir(job_id)
+        tree, work = read_tree(folder, view.code) if view.code else None, work_folder(folder)
+        folders, code = {name: work / name for name in (CHECKPOINTS, OUTPUT_FOLDER)}, frozenset[str]()
+        if tree is not None:
+            copy = folder / CODE_FOLDER
+            folders[WORKDIR] = place_in(copy, tree.roots[0])
+            code = frozenset(str(place_in(copy, path)) for path in tree.files if not wanted)
+        named = {name: str(path) for name, path in folders.items()}
+        left = LeftFiles(top=str(folder), folders=named, code=code, wanted=wanted, start=start)
+        left.check()
+        account = self._platform.submission(job_id).spec.run_as if self._users.group else ""
+        if account and self._intake is not None:
+            return self._intake.processes.read_left(account, left)
+        return left.read()
 
     def retry(
         self, job_id: str, scope: Scope, key: str | None = None, is_continued: bool = False, **wish: Any
     ) -> SubmitResult:
         wished = SubmissionChange(**wish)
-        again = submitted_again(self._platform, job_id, wished, request_key(key), is_continued=is_continued)
-        return self._bound(*again, caller_of(scope))
+        key = request_key(key)
+        spec, origin = submitted_again(self._platform, job_id, wished, key, is_continued=is_continued)
+        user = spec.run_as or self._platform.submission(job_id).origin.user  # whose code it is
+        spec = self._running_as(spec, user)
+        return self._bound(spec, origin, identity.caller_of(scope))
 
     continue_job = partialmethod(retry, is_continued=True)
 
     def _bound(
-        self, spec: JobSpec, origin: Origin, caller: ApiUser, kept: KeptCode | None = None
+        self,
+        spec: JobSpec,
+        origin: Origin,
+        caller: ApiUser,
+        kept: KeptCode | None = None,
+        inputs: JobInputs = NO_INPUTS,
     ) -> SubmitResult:
         """Submit it, within the limits of its tenant; its code is kept for as long as the job is."""
         if caller != OWNER:
             key = key_of_user(caller.name, origin.key)
             origin = msgspec.structs.replace(origin, user=caller.name, key=key)
-        most_open = None if self._users is None else self._users.limits_of(spec.tenant).open_jobs
+        most_open = self._users.limits_of(spec.tenant).open_jobs
         may_be_new = False
         try:
-            result = self._platform.submit(spec, origin, most_open)
+            result = self._platform.submit(spec, origin, most_open, inputs)
             may_be_new = result.is_new
-        except Unavailable:
+        except errors.Unavailable:
             may_be_new = True
             raise
         finally:
             if self._intake is not None and kept is not None and not may_be_new:
-                self._intake.discard(kept)
+                kept.intake.discard()
         if self._intake is not None and result.is_new:
             self._intake.bind(result.id, spec)
         return result if kept is None else msgspec.structs.replace(result, left_out=kept.left_out)
@@ -240,9 +368,9 @@ class PlatformVerbs:
             return self._platform.candidates(match)
         return self._platform.jobs(parse_query(phase, since_s, limit), before)
 
-    def cancel(self, job_id: str) -> JobRef:
+    def cancel(self, job_id: str) -> verbs.JobRef:
         self._platform.cancel(job_id)
-        return JobRef(id=job_id)
+        return verbs.JobRef(id=job_id)
 
     def change_priority(self, job_id: str, priority: int | None, weight: float | None) -> JobView:
         if priority is None and weight is None:
@@ -261,26 +389,85 @@ class PlatformVerbs:
 
     def curve(self, job_id: str) -> JobThroughput:
         if (found := self._platform.throughput(job_id)) is None:
-            raise WrongPhase(f"job {job_id!r} has no curve: {_why_no_curve(self._platform.job(job_id))}")
+            raise errors.WrongPhase(
+                f"job {job_id!r} has no curve: {_why_no_curve(self._platform.job(job_id))}"
+            )
         return found
 
     def logs(
-        self, job_id: str, offset: str, worker: str | None, whose: LogOwner, tail: int
+        self, job_id: str, offset: str, worker: str | None, whose: LogOwner, tail: int, scope: Scope
     ) -> list[LogChunk]:
+        caller, view = identity.caller_of(scope), self._platform.job(job_id)
+        if caller.role is Role.SUBMIT and self._users.group and not caller.may_change_jobs_of(view.tenant):
+            raise HTTPException(403, f"job {job_id!r} {identity.of_other_tenant(caller, view.tenant)}")
         log_dir, offsets = self._platform.log_dir(job_id), parse_offsets(offset, worker)
         if tail:
             for number, begin in read_tail_offsets(log_dir, whose, tail).items():
                 offsets[number] = max(begin, offsets.get(number, 0))
         return read_chunks(log_dir, offsets, worker, whose)
 
+    def terminal(self, job_id: str, scope: Scope) -> verbs.TerminalAddress:
+        view, caller = self._platform.job(job_id), identity.caller_of(scope)
+        if view.fixed is None or not view.fixed.is_session or view.phase.is_end:
+            state = f"has ended ({view.phase})" if view.phase.is_end else "is no session"
+            raise errors.WrongPhase(
+                f"job {job_id!r} {state}: it has no terminal; start a session with `swell run`"
+            )
+        whose = self._platform.submission(job_id).spec.run_as or view.user
+        if caller.role < Role.OPERATE and whose != caller.name:
+            raise HTTPException(403, f"session {job_id!r} is not of user {caller.name!r}; attach to your own")
+        try:
+            text = read_regular(
+                work_folder(self._platform.log_dir(job_id)) / ADDRESS_FILE, identity.MAX_HEAD_BYTES
+            )
+            return msgspec.json.decode(text, type=verbs.TerminalAddress)
+        except (OSError, msgspec.DecodeError) as error:
+            raise errors.WrongPhase(f"session {job_id!r} has no terminal yet ({error}); try again") from error
+
     def prune(self, job_ids: Sequence[str], **limits: Any) -> list[PrunedJob]:
         return self._platform.prune(PruneRequest(job_ids=tuple(job_ids), **limits))
+
+    def book(
+        self,
+        scope: Scope,
+        times_s: Sequence[tuple[float, float]],
+        devices: int | None,
+        kind: str | None,
+        user: str | None,
+        node: str | None,
+    ) -> Booking:
+        caller = identity.caller_of(scope)
+        mine = _user_of(caller)
+        if caller.role < Role.OPERATE and (node is not None or user not in (None, mine)):
+            raise HTTPException(403, f"user {caller.name!r} may book for themselves only; ask an operator")
+        if (devices is None) == (node is None):
+            raise InvalidField("devices", "give a number of devices, or the node that is to be free of jobs")
+        if user is not None and not self._users.knows(user):
+            raise InvalidField("user", f"{shown(user)} is no user; `swell admin users` lists them")
+        booking = Booking(
+            id="",
+            num_devices=0 if devices is None else fields.bounded("devices", devices, 1, MOST_DEVICES),
+            node=node or "",
+            kind=kind or "",
+            times_s=fields.booked_times(times_s, self._platform.now_s()),
+            user=mine if user is None else user if user != OWNER.name else "",
+            booked_by=mine,
+        )
+        return self._platform.book(booking)
+
+    def remove_booking(self, booking_id: str, scope: Scope) -> Booking:
+        caller, booking = identity.caller_of(scope), self._platform.booking(booking_id)
+        if caller.role < Role.OPERATE and caller.name not in (booking.user, booking.booked_by):
+            raise HTTPException(
+                403, f"booking {booking_id!r} is not of user {caller.name!r}; ask an operator"
+            )
+        return self._platform.remove_booking(booking_id)
 
     def usage(
         self, scope: Scope, by: UsageGroup, since_s: float | None, until_s: float | None
     ) -> UsageReport:
         """Times end now at the latest. Users see the device hours of their own jobs, operators all."""
-        caller, now_s = caller_of(scope), self._platform.now_s()
+        caller, now_s = identity.caller_of(scope), self._platform.now_s()
         end_s = now_s if until_s is None else min(until_s, now_s)
         begin_s = end_s - DAYS_30_S if since_s is None else since_s
         if not begin_s <= end_s:
@@ -288,19 +475,36 @@ class PlatformVerbs:
                 "since_s", "the time begins after its end, or after now; choose an earlier begin"
             )
         user = None if caller.role >= Role.OPERATE else caller.name
-        return report_of(self._platform.used_between(begin_s, end_s, user), by, begin_s, end_s)
+        weeks = weeks_between(begin_s, end_s) if by is UsageGroup.WEEK else []
+        return self._platform.usage(by, weeks or [(begin_s, end_s, "")], user)
 
-    def page(self, scope: Scope) -> PageLink:
-        if SESSION in scope:
+    def notify(self, scope: Scope, urls: Sequence[str] | None) -> list[str]:
+        caller = identity.caller_of(scope)
+        user = _user_of(caller)
+        if urls is not None:
+            self._users.set_services(user, fields.service_urls("urls", tuple(urls)))
+        return [place_of(one.url, is_service=True) for one in self._users.services_of(user)]
+
+    def page(self, scope: Scope) -> verbs.PageLink:
+        if identity.SESSION in scope:
             raise HTTPException(403, "a session of the page makes no other one; use `swell page`")
-        return PageLink(url=self._page.link(caller_of(scope)))
+        host = dict(scope["headers"])[b"host"].decode("latin-1")
+        at = f"https://{host}" if identity.is_of_network(scope) else ""
+        return verbs.PageLink(url=self._page.link(identity.caller_of(scope), at))
 
-    def stop(self) -> PlatformStop:
+    def stop(self) -> verbs.PlatformStop:
         self._platform.stop()
-        return PlatformStop()
+        return verbs.PlatformStop()
+
+
+def _user_of(caller: ApiUser) -> str:
+    """Their name in the journal; empty: the owner."""
+    return "" if caller == OWNER else caller.name
 
 
 def _why_no_curve(view: JobView) -> str:
+    if view.fixed is not None:
+        return "it runs a command on all of its devices, and has one size"
     if view.elasticity is Elasticity.RESTART:
         return "with elasticity 'restart' it has no trial run, and is planned by its estimate or its steps"
     if view.phase.is_end:
@@ -313,21 +517,22 @@ def _of_tenant(submission: Submission, caller: ApiUser) -> Submission:
     if submission.tenant is None and caller.tenant:
         submission = msgspec.structs.replace(submission, tenant=caller.tenant)
     if not caller.may_change_jobs_of(submission.tenant or ""):
-        raise HTTPException(403, f"the job {of_other_tenant(caller, submission.tenant or '')}")
+        raise HTTPException(403, f"the job {identity.of_other_tenant(caller, submission.tenant or '')}")
     return submission
 
 
 def _endpoint(
-    verb: Verb, operations: PlatformVerbs, platform: Platform, threads: _SubmissionThreads
+    verb: verbs.Verb, operations: PlatformVerbs, run: Callable[..., Awaitable[Response]] | None
 ) -> Callable[[Request], Awaitable[Response]]:
-    check = guard(verb, platform)
-    owner: Any = operations if hasattr(operations, verb.name) else platform
+    """`run`: in threads of its own; None: in those of all others."""
+    check = identity.guard(verb, operations.platform)
+    owner: Any = operations if hasattr(operations, verb.name) else operations.platform
     asked = getattr(owner, verb.name)
     takes_scope = "scope" in signature(asked).parameters
-    run = threads.run if verb.makes_job else to_thread.run_sync
 
     async def answered(request: Request) -> Response:
         await check(request)
+        operations.rates.ask(_user_of(identity.caller_of(request.scope)))
         given = _given(verb, request)
         if takes_scope:
             given["scope"] = request.scope
@@ -341,12 +546,13 @@ def _endpoint(
                 given.update({"body": found} if verb.has_whole_body else msgspec.structs.asdict(found))
             return _response(verb, getattr(owner, verb.name)(**given))
 
-        return await run(call)
+        caller = identity.caller_of(request.scope).name
+        return await (to_thread.run_sync(call) if run is None else run(call, caller))
 
     return answered
 
 
-def _given(verb: Verb, request: Request) -> dict[str, Any]:
+def _given(verb: verbs.Verb, request: Request) -> dict[str, Any]:
     """The arguments that a request has in its path, query and headers. Raises InvalidField."""
     query = request.query_params
     known = [name for name, place in verb.places.items() if place == "query"]
@@ -356,9 +562,9 @@ def _given(verb: Verb, request: Request) -> dict[str, Any]:
             raise InvalidField(word[:80], f"no such parameter; {others}")
     sources = {"path": request.path_params, "query": query, "header": request.headers}
     given = {
-        name: query.getlist(name) if name in verb.lists else sources[place][HEADERS.get(name, name)]
+        name: query.getlist(name) if name in verb.lists else sources[place][verbs.HEADERS.get(name, name)]
         for name, place in verb.places.items()
-        if HEADERS.get(name, name) in sources[place]
+        if verbs.HEADERS.get(name, name) in sources[place]
     }
     try:
         return msgspec.structs.asdict(msgspec.convert(given, verb.arguments, strict=False))
@@ -368,6 +574,8 @@ def _given(verb: Verb, request: Request) -> dict[str, Any]:
 
 def _decoded(body: bytes, kind: Any) -> Any:
     """Raises InvalidField; HTTPException: it is not JSON."""
+    if kind is bytes:
+        return body
     try:
         return parsed(msgspec.json.decode(body), kind, "the body")
     except RecursionError:
@@ -376,7 +584,7 @@ def _decoded(body: bytes, kind: Any) -> Any:
         raise HTTPException(400, f"the body is not JSON ({error}); send a JSON object") from error
 
 
-def _response(verb: Verb, value: object) -> Response:
+def _response(verb: verbs.Verb, value: object) -> Response:
     if isinstance(value, bytes):
         return Response(value, verb.status, media_type=verb.media_type)
     response = answer(value, verb.status)
@@ -386,27 +594,28 @@ def _response(verb: Verb, value: object) -> Response:
     return response
 
 
-class _SubmissionThreads:
-    """Threads that only submissions use: a file system that hangs holds these, and other requests go on."""
+class _BoundThreads:
+    """Threads that only some verbs use: a file system that hangs holds these, and other requests go on."""
 
-    def __init__(self, number: int) -> None:
-        self._free = anyio.Semaphore(number)
-        self._limiter = anyio.CapacityLimiter(number)
+    def __init__(self, most_of_user: int, most: float = math.inf) -> None:
+        self._free = defaultdict[str, anyio.Semaphore](lambda: anyio.Semaphore(most_of_user))
+        self._limiter = anyio.CapacityLimiter(most)
 
-    async def run(self, call: Callable[[], Response]) -> Response:
-        """Raises Unavailable: all of them still wait."""
+    async def run(self, call: Callable[[], Response], user: str) -> Response:
+        """Raises Unavailable: all that the user may have still wait."""
+        free = self._free[user]
         try:
             with anyio.fail_after(FREE_THREAD_S):
-                await self._free.acquire()
+                await free.acquire()
         except TimeoutError:
-            raise Unavailable(
-                "earlier submissions still wait for their files; check that the file systems "
-                "of script and workdir answer, then try again"
+            raise errors.Unavailable(
+                "earlier requests still wait for their files; check that the file systems of script, workdir "
+                "and storage answer, then try again"
             ) from None
         try:
             return await to_thread.run_sync(call, limiter=self._limiter)
         finally:
-            self._free.release()
+            free.release()
 
 
 async def _body(request: Request) -> bytes:
@@ -430,13 +639,13 @@ async def _failed(request: Request, error: Exception) -> Response:
             return failure(
                 error.status_code, f"there is no {shown(asked)}; GET /v1/openapi.json lists what there is"
             )
-        return failure(error.status_code, error.detail)
+        return failure(error.status_code, error.detail, error.headers)
+    if isinstance(error, TooMuch):
+        return failure(429, str(error), {"Retry-After": str(error.retry_s)})
     for kind, status in STATUSES.items():
         if isinstance(error, kind):
-            answered = failure(status, str(error.args[0]) if error.args else type(error).__name__)
-            if status == 503:
-                answered.headers["Retry-After"] = str(RETRY_AFTER_S)
-            return answered
+            later = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else None
+            return failure(status, str(error.args[0]) if error.args else type(error).__name__, later)
     return failure(500, f"the platform failed to answer ({error!r}); its log has more: daemon.log")
 
 
@@ -504,12 +713,15 @@ class ApiServer:
         (port,) = (one.getsockname()[1] for one in self._listeners if one.family != socket.AF_UNIX)
         return int(port)
 
-    def listen_on(self, listener: socket.socket) -> None:
+    def listen_on(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
         """Serve on one more socket, from now on. Any thread but the server's own.
+
+        Args:
+            context: of connections of the network, which speak TLS.
 
         Raises TimeoutError if the server does not come to it.
         """
-        self._server.add(listener)
+        self._server.add(listener, context)
         self._listeners = (*self._listeners, listener)
 
     def start(self) -> None:
@@ -542,23 +754,47 @@ class _OpenedServer(uvicorn.Server):
         super().__init__(config)
         self._event = event
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._acceptors: list[Acceptor] = []
 
-    def add(self, listener: socket.socket) -> None:
+    def add(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
         if self._loop is None:
             raise RuntimeError("the server has not started")
-        asyncio.run_coroutine_threadsafe(self._add(listener), self._loop).result(LISTENING_S)
+        added = self._add(listener) if context is None else self._add_tls(listener, context)
+        asyncio.run_coroutine_threadsafe(added, self._loop).result(LISTENING_S)
+
+    def _protocol(self) -> LimitedHttp:
+        state = self.lifespan.state
+        return LimitedHttp(config=self.config, server_state=self.server_state, app_state=state)
 
     async def _add(self, listener: socket.socket) -> None:
         """Accept connections on one more listener, as `startup` of uvicorn does for its first ones."""
         loop = asyncio.get_running_loop()
-        app_state = self.lifespan.state
-        server = await loop.create_server(
-            lambda: LimitedHttp(config=self.config, server_state=self.server_state, app_state=app_state),
-            sock=listener,
-            backlog=ACCEPT_AT_ONCE,
-        )
+        server = await loop.create_server(self._protocol, sock=listener, backlog=ACCEPT_AT_ONCE)
         listener.listen(BACKLOG)
         self.servers.append(server)
+
+    async def _add_tls(self, listener: socket.socket, context: ssl.SSLContext) -> None:
+        """Accept connections of the network: few at a time may be about to begin TLS."""
+        loop = asyncio.get_running_loop()
+
+        async def begin(connection: socket.socket, _: str) -> None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            with suppress(OSError):
+                await loop.connect_accepted_socket(
+                    self._protocol,
+                    connection,
+                    ssl=context,
+                    ssl_handshake_timeout=REQUEST_S,
+                    ssl_shutdown_timeout=GRACE_S,
+                )
+
+        self._acceptors.append(Acceptor(begin))
+        self._acceptors[-1].listen(listener)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            await acceptor.close()
+        await super().shutdown(sockets=sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -578,6 +814,11 @@ class LimitedHttp(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Close the oldest connection if there are too many."""
         super().connection_made(transport)
+        line = transport.get_extra_info("socket")
+        self._kind: str = self.scheme or "http"  #: of `MAX_CONNECTIONS`
+        if line.family == socket.AF_UNIX:
+            self._kind = "unix"
+            self.app_state = {**self.app_state, identity.PEER: peer_of(line)[1]}
         self._timer = self.loop.call_later(REQUEST_S, self._time_out)
         self._close_oldest()
 
@@ -585,9 +826,27 @@ class LimitedHttp(H11Protocol):
         self._timer.cancel()
         super().connection_lost(exc)
 
+    def hand_over(self, upgrade: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Answer the request by 101: what comes and goes from now on is of another protocol."""
+        self._timer.cancel()
+        self._unset_keepalive_if_required()
+        self.connections.discard(self)
+        self.cycle.disconnected = True  # there is no answer besides this one
+        reader = asyncio.StreamReader(limit=PIECE_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
+        writer = asyncio.StreamWriter(self.transport, protocol, reader, self.loop)
+        head = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n"
+        writer.write(head.encode())
+        self.transport.resume_reading()
+        return reader, writer
+
     # ------------------------------------------------------------ uvicorn
     def handle_events(self) -> None:
         super().handle_events()
+        if self.scope is not None:
+            cast("dict[str, Any]", self.scope)[CONNECTION] = self
         self._note_progress()
 
     def on_response_complete(self) -> None:
@@ -616,14 +875,13 @@ class LimitedHttp(H11Protocol):
 
     def _close_oldest(self) -> None:
         """Beyond the limit, close the connection that has kept us waiting for a request the longest."""
-        family = self.transport.get_extra_info("socket").family
         alike = [
             other
             for other in self.connections
             if isinstance(other, LimitedHttp)
             and not other.transport.is_closing()
-            and other.transport.get_extra_info("socket").family == family
+            and other._kind == self._kind
         ]
-        if len(alike) > MAX_CONNECTIONS[family]:
+        if len(alike) > MAX_CONNECTIONS[self._kind]:
             oldest = min(alike, key=lambda other: (other._answered is not None, other._timer.when()))
             oldest.transport.abort()

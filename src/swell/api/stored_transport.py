@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from swell import __version__
-from swell.api.client import TOKEN, Client, Transport
+from swell.api.client import Client
 from swell.api.errors import NoPlatform
 from swell.api.fields import parse_query
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
+from swell.api.transport import TOKEN, Transport
 from swell.api.verbs import Verb
 from swell.assemble import open_lookup
 from swell.model.view import ClusterView, JobView
@@ -65,7 +66,7 @@ class SavedTransport(Transport):
     def ask(self, verb: Verb, given: Mapping[str, Any]) -> Any:
         if verb.name not in self._answers:
             raise self._why
-        return self._answers[verb.name](**given)
+        return self._answers[verb.name](**msgspec.structs.asdict(verb.arguments(**given)))
 
     def close(self) -> None:
         self._opened.close()
@@ -77,18 +78,15 @@ class SavedTransport(Transport):
         return _left(self._lookup.job(job_id))
 
     def _jobs(
-        self,
-        match: str | None = None,
-        phase: str = "",
-        since_s: float | None = None,
-        before: str = "",
-        limit: int = 0,
+        self, match: str | None, phase: str, since_s: float | None, before: str, limit: int
     ) -> list[JobView]:
         if match is not None:
             return [_left(view) for view in self._lookup.candidates(match)]
         return [_left(view) for view in self._lookup.jobs(parse_query(phase, since_s, limit), before)]
 
-    def _logs(self, job_id: str, offset: str, worker: str | None, whose: LogOwner) -> list[LogChunk]:
+    def _logs(
+        self, job_id: str, offset: str, worker: str | None, whose: LogOwner, tail: int
+    ) -> list[LogChunk]:
         folder = self.folder.jobs / self._lookup.found(job_id).id
         return read_chunks(folder, parse_offsets(offset, worker), worker, whose)
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime, time, timedelta
 
+from swell.model.job_sums import UsagePart
 from swell.model.quantities import parse_duration
 
 DAY_S = 86400.0
+WEEK_S = 7 * DAY_S
+#: After 1970 had begun, on a Thursday.
+FIRST_MONDAY = timedelta(days=4)
 #: Examples for a message about a text that is no moment.
 EXAMPLES = "18:00, 5m, now+2d, tomorrow 08:00, 2030-01-31T18:00:00"
 
@@ -73,3 +78,23 @@ def _of_a_day(day: str | None, clock: str, now_s: float) -> float:
     now = datetime.fromtimestamp(now_s).astimezone()
     is_tomorrow = day == "tomorrow" or (day is None and at <= now.time())
     return datetime.combine(now.date() + timedelta(days=is_tomorrow), at).astimezone().timestamp()
+
+
+def weeks_begin_s() -> float:
+    """A Monday long ago, 0:00 by this machine's clock of now: periods are counted from it."""
+    offset = datetime.now().astimezone().utcoffset() or timedelta()
+    return (FIRST_MONDAY - offset).total_seconds()
+
+
+def weeks_between(since_s: float, until_s: float) -> list[UsagePart]:
+    """The weeks of a time, each named by its first day, or the parts of them that are in the time."""
+    begin_s = since_s - (since_s - weeks_begin_s()) % WEEK_S
+    begins_s = [begin_s + number * WEEK_S for number in range(math.ceil((until_s - begin_s) / WEEK_S))]
+    return [  # an hour and a bit later is on the right day, also where clocks were put back since
+        (
+            max(at_s, since_s),
+            min(at_s + WEEK_S, until_s),
+            f"{datetime.fromtimestamp(at_s + 5400).astimezone():%F}",
+        )
+        for at_s in begins_s
+    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,18 +21,6 @@ MAX_ADDRESS_BYTES = 107
 
 #: Connections that may wait to be accepted: the kernel refuses a client of a Unix socket beyond it.
 BACKLOG = 1024
-
-_CREDENTIALS = struct.Struct("iII")  # struct ucred of Linux
-
-
-def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Pid and user at the other end of a connected Unix socket: the process that began to listen.
-
-    Raises OSError.
-    """
-    size = _CREDENTIALS.size
-    pid, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return pid, uid
 
 
 @contextmanager

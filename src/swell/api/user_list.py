@@ -1,19 +1,21 @@
-"""Users beside the owner of a platform, and limits and quotas of tenants: one file in the state folder.
+"""Users of a platform besides its owner, and limits and quotas of tenants: one file in the state folder.
 
 Of each token only a digest is kept. Commands change the file while a platform runs. Each request reads it, so
-a change holds from the next request on. Beside it stands the log of what users have changed.
+a change holds from the next request on. The log of what users have changed is another file there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
+import pwd
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -21,18 +23,22 @@ from typing import Annotated
 import msgspec
 
 from swell.api.role import Role
+from swell.executors.local.accounts.messages import AccountRefused, account_of
 from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput
-from swell.model.quota import Quota, Quotas
+from swell.model.quota import NO_CLAIMS, Claims, Quota, Quotas
+from swell.model.webhook import Webhook
 from swell.policies.registry import why_no_quotas
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.lock import exclusive
-from swell.wire.whole_files import sync, write_whole
+from swell.wire.whole_files import write_whole
 
 #: Tells programs that look for secrets in repositories what they have found.
 TOKEN_PREFIX = "swu_"  # noqa: S105 - what all of them begin with
 TOKEN_BYTES = 32
+
+log = logging.getLogger("swell.webhooks")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}", re.ASCII)
 
@@ -41,6 +47,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}", re.ASCII)
 ACCESS_FILE = "access.jsonl"
 #: More devices than this would be no limit.
 MOST_DEVICES = 100_000
+LEAST_WEIGHT = 0.001
 ANY = "any"
 #: The remedy on a platform whose policy cannot keep quotas, besides another policy.
 HOW_TO_END = "take each quota away: `swell admin tenants limit TENANT --devices any --share any`"
@@ -87,6 +94,7 @@ class TenantLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     open_jobs: int | None = None
     devices: Annotated[int, msgspec.Meta(ge=1)] | None = None
     share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None  #: of the devices that are there
+    weight: Annotated[float, msgspec.Meta(gt=0)] = 1.0  #: what the tenant has used is divided by it
 
     @property
     def quota(self) -> Quota | None:
@@ -103,13 +111,18 @@ class UserListContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     users: dict[str, KnownUser] = {}
     tenants: dict[str, TenantLimits] = {}
+    services: dict[
+        str, tuple[str, ...]
+    ] = {}  #: user -> addresses told of their jobs; the owner's name is empty
 
 
 class UserList:
     """Thread-safe; several processes may change the file."""
 
-    def __init__(self, folder: Path, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, now_s: Callable[[], float] = time.time, group: str = "") -> None:
+        """`group`: whose members on this machine are users too, and have jobs run as them; empty: no one."""
         self.folder, state = folder, StateFolder(folder)
+        self.group = group
         self._path, self._lock = state.users, state.users_lock
         self._now_s = now_s
         self._read: tuple[bytes, UserListContent] = (b"", UserListContent())
@@ -128,19 +141,71 @@ class UserList:
 
     def is_current(self, caller: ApiUser) -> bool:
         """Whether the caller of an earlier request may send others: for sessions. Raises UserListError."""
-        if caller == OWNER:
-            return True
-        user = self.users().get(caller.name)
-        return user is not None and user.as_caller(caller.name) == caller
+        with suppress(AccountRefused):
+            return self._named(caller.name) == caller
+        return False
+
+    def knows(self, name: str) -> bool:
+        """Whether a user of this name may send requests. Raises UserListError."""
+        with suppress(AccountRefused):
+            return bool(self._named(name))
+        return False
+
+    def at_socket(self, uid: int) -> ApiUser:
+        """The user of the machine who sends a request.
+
+        Raises:
+            AccountRefused: they are not admitted; UserListError.
+        """
+        try:
+            name = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            raise AccountRefused(f"user {uid} has no name on this machine") from None
+        self.check_account(name)
+        return self._named(name)
+
+    def check_account(self, name: str) -> None:
+        """Raises AccountRefused: no job runs as the user of the machine that has the name of this user."""
+        account_of(name, self.group)
+        if name == OWNER.name or not NAME.fullmatch(name):
+            raise AccountRefused(f"the name {name!r} is no user of a platform; submit as another one")
+
+    def _named(self, name: str) -> ApiUser:
+        """Raises AccountRefused: the operator has not added them, nor is it a user of the machine."""
+        if name == OWNER.name:
+            return OWNER
+        if (user := self.users().get(name)) is not None:
+            return user.as_caller(name)
+        if not self.group:
+            raise AccountRefused(f"there is no user {name!r}; `swell admin users` lists them")
+        self.check_account(name)
+        return ApiUser(name, Role.SUBMIT, tenant=name)
 
     def limits_of(self, tenant: str) -> TenantLimits:
         """Raises UserListError."""
         return self._content().tenants.get(tenant, NO_LIMITS)
 
+    # ------------------------------------------------------------ where users are told of their jobs
+    def services_of(self, user: str) -> tuple[Webhook, ...]:
+        """Services of a user, the owner's name is empty; none if the list cannot be read."""
+        try:
+            urls = self._content().services.get(user, ())
+        except UserListError as error:
+            log.warning("services of users are told nothing: %s", error)
+            return ()
+        return tuple(Webhook(url=url, is_service=True) for url in urls)
+
+    def set_services(self, user: str, urls: tuple[str, ...]) -> None:
+        """Tell these services of the user's jobs, in place of those before. Raises UserListError, OSError."""
+        with self._changing() as content:
+            others = {name: kept for name, kept in content.services.items() if name != user}
+            services = {**others, user: urls} if urls else others
+            self._write(msgspec.structs.replace(content, services=services))
+
     @property
     def is_there(self) -> bool:
-        """Whether the operator has ever made a list; a single look at its folder."""
-        return os.path.exists(self._path)
+        """Whether there may be users; a single look at its folder."""
+        return bool(self.group) or os.path.exists(self._path)
 
     # ------------------------------------------------------------ for the operator
     def users(self) -> Mapping[str, KnownUser]:
@@ -155,6 +220,10 @@ class UserList:
         """Return the device quotas by tenant, for tenants that have one. Raises UserListError."""
         limits = self.tenants().items()
         return {name: quota for name, limit in limits if (quota := limit.quota) is not None}
+
+    def weights(self) -> dict[str, float]:
+        """Weights by tenant, of those that have another one than 1. Raises UserListError."""
+        return {name: limits.weight for name, limits in self.tenants().items() if limits.weight != 1.0}
 
     def add(self, name: str, role: Role, tenant: str = "") -> str:
         """A new user's token, which is kept nowhere else. Raises UserListError, OSError."""
@@ -182,7 +251,8 @@ class UserList:
         with self._changing() as content:
             _refuse_unknown(name, content.users)
             users = {other: user for other, user in content.users.items() if other != name}
-            self._write(msgspec.structs.replace(content, users=users))
+            services = {other: urls for other, urls in content.services.items() if other != name}
+            self._write(msgspec.structs.replace(content, users=users, services=services))
 
     def limit(self, tenant: str, limits: TenantLimits) -> None:
         """Give a tenant these limits in place of those it had. Raises UserListError, OSError."""
@@ -213,6 +283,15 @@ class UserList:
             self._read = (text, content)
         return content
 
+    def log_access(self, entry: AccessEntry) -> None:
+        """Add a line at the end of the access log, which a tool such as logrotate may move away.
+
+        Several processes and threads may write: a line is one write. Raises OSError.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        with os.fdopen(os.open(self.folder / ACCESS_FILE, flags, 0o600), "wb", buffering=0) as file:
+            file.write(msgspec.json.encode(entry) + b"\n")
+
     @contextmanager
     def _changing(self) -> Iterator[UserListContent]:
         with exclusive(self._lock):
@@ -220,7 +299,6 @@ class UserList:
 
     def _write(self, content: UserListContent) -> None:
         write_whole(self._path, msgspec.json.encode(content), mode=0o600, is_synced=True)
-        sync(self._path.parent)
 
 
 def _refuse_unknown(name: str, users: Mapping[str, KnownUser]) -> None:
@@ -249,22 +327,6 @@ class AccessEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     operation: str = ""  #: as in the API's document; empty: it was refused before that was known
     about: str = ""  #: id of the job, or name of the node, user or tenant
     status: int  #: of the answer
-
-
-class AccessLog:
-    """Access log in one file, of which lines are added at the end: a tool such as logrotate may move it away.
-
-    Several processes and threads may write: a line is one write.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / ACCESS_FILE
-
-    def append(self, entry: AccessEntry) -> None:
-        """Raises OSError."""
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
-            file.write(msgspec.json.encode(entry) + b"\n")
 
 
 def parse_devices(text: str) -> int:
@@ -301,6 +363,23 @@ def parse_quotas(texts: Iterable[str]) -> dict[str, Quota | None]:
     return found
 
 
+def parse_weights(text: str) -> dict[str, float]:
+    """Weights by tenant: TENANT=NUMBER,... Raises InvalidInput."""
+    pairs = (one.rpartition("=") for one in text.split(",") if one)
+    return {name: parse_weight(number) for name, _, number in pairs}
+
+
+def parse_weight(text: str) -> float:
+    """Raises InvalidInput."""
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = 0.0
+    if not LEAST_WEIGHT <= weight <= 1.0 / LEAST_WEIGHT:
+        raise InvalidInput(f"{text!r} is not a weight from {LEAST_WEIGHT:g} to {1.0 / LEAST_WEIGHT:g}")
+    return weight
+
+
 def _parsed(text: str) -> Quota | None:
     if text == ANY:
         return None
@@ -328,20 +407,21 @@ def refuse_unkept(policies: Iterable[str], quotas: Quotas, remedy: str) -> None:
             raise InvalidInput(f"{why}, or {remedy}")
 
 
-def set_quotas(users: UserList, policy: str) -> Callable[[], Quotas]:
+def set_quotas(users: UserList, policy: str) -> Callable[[], Claims]:
     """What `QuotaWatch` reads on a platform with this policy."""
 
     why_none = why_no_quotas(policy)
 
-    def read() -> Quotas:
+    def read() -> Claims:
         try:
-            quotas = users.quotas()
+            quotas, weights = users.quotas(), users.weights()
         except UserListError as error:
             if why_none:
-                raise UnknownQuotas(f"no quota of a tenant applies: {error}", {}) from error
+                raise UnknownQuotas(f"no quota of a tenant applies: {error}", NO_CLAIMS) from error
             raise UnknownQuotas(f"quotas of tenants stay as they were: {error}") from error
         if quotas and why_none:
-            raise UnknownQuotas(f"no quota of a tenant applies: {why_none}, or {HOW_TO_END}", {})
-        return quotas
+            why = f"no quota of a tenant applies: {why_none}, or {HOW_TO_END}"
+            raise UnknownQuotas(why, Claims({}, weights))
+        return Claims(quotas, weights)
 
     return read

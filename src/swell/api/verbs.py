@@ -23,6 +23,8 @@ from swell.api.logs import LogChunk, LogOwner
 from swell.api.role import Role
 from swell.api.submission import Number, Submission, declared
 from swell.executors.local.logs.files import LOG_NAME
+from swell.model.booking import Booking
+from swell.model.code import CodeGaps, CodeLimits, CodeTree
 from swell.model.job import Phase
 from swell.model.job_sums import UsageGroup, UsageReport
 from swell.model.throughput import JobThroughput
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 else:
     Moment = str | Number
 
+#: What a request for the line to a terminal asks its connection to be.
+TERMINAL_UPGRADE = "swell-terminal"
 #: Parameters which requests have as headers.
 HEADERS = {"key": "Idempotency-Key"}
 
@@ -42,6 +46,7 @@ MEANINGS = {
     "job_id": "As `POST /v1/jobs` answered it.",
     "key": "Repeated requests with the same key create one job, so a client that received no answer can ask "
     "again.",
+    "booking_id": "As `POST /v1/bookings` answered it.",
     "name": "Of a node, as in the cluster.",
     "match": "Only the job with this id, else the newest with this name, else a few whose ids begin with it. "
     "Other parameters are ignored then.",
@@ -59,6 +64,9 @@ MEANINGS = {
     "offset": "Where to start reading: `WORKER:BYTES,...`; with `worker`, only bytes. Default: the start.",
     "worker": "Only lines of this worker. Default: all workers.",
     "whose": "Lines of rank 0 (`leader`), of all workers, or of the trial run.",
+    "file": "Its name, as `job_files` lists it.",
+    "start": "The first byte that is wanted.",
+    "changed_ns": "As it was listed: a file that has changed since is refused. 0: any.",
     "tail": "Leave out what stands before the last so many bytes, to a line. Default: all.",
 }
 
@@ -80,12 +88,13 @@ class Verb:
     method: str
     path: str
     role: Role  #: the least that may; of role SUBMIT those of the job's tenant, see `identity`
-    status: int
-    failures: tuple[int, ...]  #: statuses, besides those of every verb
-    media_type: str  #: of the answer
-    within_s: float  #: a client waits so long for the answer
     call: Callable[..., Any]  #: the declaration
-    given_answer: Any
+    status: int = 200
+    failures: tuple[int, ...] = ()  #: statuses, besides those of every verb
+    media_type: str = "application/json"  #: of the answer
+    within_s: float = ANSWER_WITHIN_S  #: a client waits so long for the answer
+    is_repeatable: bool = True  #: whether to ask again, where no answer came, does no more than to ask once
+    given_answer: Any = None  #: type of the answer, of a method that returns something else
 
     @property
     def name(self) -> str:
@@ -147,17 +156,13 @@ class Verb:
     def body(self) -> Any:
         """Type of a request's body; None: it has none."""
         if self.has_whole_body:
-            return self._kinds["body"]
+            return self._kinds["body"]  # `bytes`: as they are
         return self._struct("body", self._in_body, forbid_unknown_fields=True) if self._in_body else None
 
     @property
     def has_whole_body(self) -> bool:
         """Whether the parameter `body` is all of it; otherwise each parameter in it is a field."""
         return "body" in self._parameters
-
-    @property
-    def has_body(self) -> bool:
-        return bool(self._in_body)
 
     @property
     def needs_body(self) -> bool:
@@ -177,15 +182,7 @@ class Verb:
 
 
 def verb(
-    method: str,
-    path: str,
-    role: Role,
-    *,
-    status: int = 200,
-    failures: tuple[int, ...] = (),
-    media_type: str = "application/json",
-    within_s: float = ANSWER_WITHIN_S,
-    answer: Any = None,
+    method: str, path: str, role: Role, answer: Any = None, **more: Any
 ) -> Callable[[Declared], Declared]:
     """Declare a verb by a method of `Verbs`. The first paragraph of its docstring is the summary.
 
@@ -194,20 +191,11 @@ def verb(
 
     Args:
         answer: type of the answer, of a method that returns something else; None: as it is annotated.
+        more: fields of the `Verb`.
     """
 
     def declare(call: Declared) -> Declared:
-        made = Verb(
-            method=method,
-            path=path,
-            role=role,
-            status=status,
-            failures=failures,
-            media_type=media_type,
-            within_s=within_s,
-            call=call,
-            given_answer=answer,
-        )
+        made = Verb(method=method, path=path, role=role, call=call, given_answer=answer, **more)
         names = signature(call)
 
         @wraps(call)
@@ -273,6 +261,29 @@ class PlatformStop(msgspec.Struct, frozen=True, kw_only=True):
     stopping: bool = True
 
 
+class TerminalAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the terminal of a session listens, on its node, and what it asks for."""
+
+    host: str
+    port: int
+    token: str
+
+
+class UploadedCode(msgspec.Struct, frozen=True, kw_only=True):
+    """Code of a job that lies on a machine that the platform does not see."""
+
+    tree: CodeTree
+    script: str | None = None  #: one of its files, of a job that is a script
+
+
+class JobFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a job has left."""
+
+    name: str  #: with the folders that it lies in, as `output/model.pt`
+    num_bytes: int
+    changed_ns: int  #: when it was written last; another number: it is another file
+
+
 class PageLink(msgspec.Struct, frozen=True, kw_only=True):
     """Opens the live page in one browser, once, within a minute."""
 
@@ -286,10 +297,10 @@ Limit = Annotated[int, Meta(ge=0, le=MAX_JOBS)]
 WaitS = Annotated[float, Meta(ge=0.0, le=MOST_WAIT_S)]
 Bytes = Annotated[int, Meta(ge=0)]
 Worker = Annotated[str, Meta(pattern=f"^{LOG_NAME}$")]
-Deadline = Annotated[Moment, declared()["deadline"].meta]
-AcceptUntil = Annotated[Moment, declared()["accept_until"].meta]
-Priority = Annotated[int, declared()["priority"].meta]
-Weight = Annotated[float, declared()["weight"].meta]
+Deadline = Annotated[Moment, Meta(extra_json_schema=declared()["deadline"].schema)]
+AcceptUntil = Annotated[Moment, Meta(extra_json_schema=declared()["accept_until"].schema)]
+Priority = Annotated[int, Meta(extra_json_schema=declared()["priority"].schema)]
+Weight = Annotated[float, Meta(extra_json_schema=declared()["weight"].schema)]
 
 #: Failures of verbs that change a job, or make one of another.
 CHANGE = (404, 409, 422, 503)
@@ -325,6 +336,23 @@ class Verbs:
     @verb("POST", "/v1/jobs", Role.SUBMIT, status=201, failures=(409, 422, 503), answer=SubmitResult)
     def _submit(self, body: Submission, key: Key | None = None) -> SubmittedJob:
         """Submit a job. Paths must be absolute."""
+
+    @verb("GET", "/v1/code-limits", Role.VIEW)
+    def _code_limits(self) -> CodeLimits:
+        """How much the copy of a job's code may hold."""
+
+    @verb("POST", "/v1/code", Role.SUBMIT, failures=(422, 429, 503))
+    def _upload_code(self, body: UploadedCode) -> CodeGaps:
+        """Announce code that is to be uploaded, and learn which contents are lacking; none: its digest."""
+
+    @verb("POST", "/v1/code/contents", Role.SUBMIT, failures=(422, 429, 503), is_repeatable=False)
+    def _upload_contents(self, body: bytes) -> int:
+        """Upload pieces of lacking contents, as MessagePack: a list of `[[digest, bytes, is executable],
+        offset, content]`, in the order of their offsets. Returns how many have come."""
+
+    @verb("POST", "/v1/job-checks", Role.SUBMIT, failures=(409, 422, 503))
+    def _check_jobs(self, jobs: Sequence[Submission], key: Key | None = None) -> list[str]:
+        """The names of jobs of a list, if all of them can be submitted, one after the other."""
 
     @verb("POST", "/v1/jobs/{job_id}/retry", Role.SUBMIT, status=201, failures=CHANGE, answer=SubmitResult)
     def retry(
@@ -475,6 +503,31 @@ class Verbs:
     ) -> list[LogChunk]:
         """What a job printed, in pieces. The next piece begins at `next_offset`."""
 
+    @verb("GET", "/v1/jobs/{job_id}/files", Role.SUBMIT, failures=(404, 422))
+    def job_files(self, job_id: str) -> list[JobFile]:
+        """The checkpoints of a job, newest first, and the files that it has written into its folder.
+
+        Raises UnknownJob.
+        """
+
+    @verb(
+        "GET",
+        "/v1/jobs/{job_id}/file",
+        Role.SUBMIT,
+        failures=(404, 409, 422, 429),
+        answer=str,
+        media_type="application/octet-stream",
+    )
+    def _job_file(self, job_id: str, file: str, start: Bytes = 0, changed_ns: int = 0) -> bytes:
+        """A piece of a file of a job. An empty one: its end."""
+
+    @verb("POST", "/v1/jobs/{job_id}/terminal", Role.SUBMIT, failures=(404, 409))
+    def terminal(self, job_id: str) -> TerminalAddress:
+        """Where the terminal of a session listens, for its user and operators.
+
+        Raises UnknownJob; ApiError: it has none, or none yet.
+        """
+
     # ------------------------------------------------------------ the platform and its nodes
     @verb("GET", "/v1/cluster", Role.VIEW)
     def cluster(self) -> ClusterView:
@@ -497,6 +550,16 @@ class Verbs:
         Raises UnknownNode, Unavailable.
         """
 
+    @verb("POST", "/v1/nodes/{name}/test", Role.OPERATE, status=202, failures=CHANGE, is_repeatable=False)
+    def test_node(self, name: str) -> NodeView:
+        """Have the devices of a drained node tested on its host. The answer is the node as it is; when the
+        test is over its `tested_s` is another one.
+
+        Raises:
+            UnknownNode, Unavailable.
+            ApiError: jobs are on it, or may be placed there.
+        """
+
     @verb("POST", "/v1/kinds/allow", Role.OPERATE, failures=(422, 503))
     def allow_kind(self, kind: str) -> ClusterView:
         """Let jobs have devices of a kind that is new to the platform, which are there or will be; the
@@ -505,7 +568,7 @@ class Verbs:
         Raises ApiError, Unavailable.
         """
 
-    @verb("POST", "/v1/nodes/{name}/remove", Role.OPERATE, status=202, failures=(404, 409, 422, 503))
+    @verb("POST", "/v1/nodes/{name}/remove", Role.OPERATE, status=202, failures=CHANGE, is_repeatable=False)
     def remove_node(self, name: str, force: bool = False) -> NodeView:
         """Have the host of a node that has joined leave. The answer is the node as it was; it is gone from
         the cluster when its workers are.
@@ -518,7 +581,44 @@ class Verbs:
             ApiError: jobs have workers there, or it is of the platform's own machine.
         """
 
-    @verb("POST", "/v1/prune", Role.OPERATE, failures=(404, 409, 422, 503), within_s=PRUNED_WITHIN_S)
+    # ------------------------------------------------------------ bookings
+    @verb("GET", "/v1/bookings", Role.VIEW)
+    def bookings(self) -> list[Booking]:
+        """Bookings that are not over, the next one first."""
+
+    @verb("POST", "/v1/bookings", Role.SUBMIT, status=201, failures=(404, 409, 422, 503), is_repeatable=False)
+    def book(
+        self,
+        times_s: Sequence[tuple[float, float]],
+        devices: int | None = None,
+        kind: str | None = None,
+        user: str | None = None,
+        node: str | None = None,
+    ) -> Booking:
+        """Keep devices for a user at some times, or a node free of jobs.
+
+        Args:
+            times_s: begin and end of each, in seconds since 1970.
+            devices: how many; None: those of `node`.
+            kind: of the devices; None: the only one.
+            user: whose jobs may have them; None: the caller's. Operators may name others.
+            node: that is to be free of all jobs, for maintenance. Operators only.
+
+        Raises:
+            InvalidJob: a parameter breaks a rule.
+            ApiError: a promise, a job's limit or another booking is in the way; the text says what, and when
+                it would fit.
+        """
+
+    @verb("DELETE", "/v1/bookings/{booking_id}", Role.SUBMIT, failures=(404, 503), is_repeatable=False)
+    def remove_booking(self, booking_id: str) -> Booking:
+        """Let any job have the devices of a booking again; the booking as it was. Operators may remove those
+        of others.
+
+        Raises UnknownJob, Unavailable.
+        """
+
+    @verb("POST", "/v1/prune", Role.OPERATE, failures=CHANGE, within_s=PRUNED_WITHIN_S, is_repeatable=False)
     def prune(
         self,
         job_ids: Sequence[str] = (),
@@ -552,6 +652,18 @@ class Verbs:
 
         Raises:
             InvalidJob: the time begins after its end.
+        """
+
+    @verb("POST", "/v1/notify", Role.SUBMIT, failures=(422, 503))
+    def notify(self, urls: Sequence[str] | None = None) -> list[str]:
+        """Tell services, as Apprise has them, of all jobs of the caller; the answer names their kinds, for an
+        address may be a secret.
+
+        Args:
+            urls: addresses in place of those before; None: these stay.
+
+        Raises:
+            InvalidJob: one cannot be an address.
         """
 
     @verb("GET", "/v1/head", Role.OPERATE, failures=(503,), answer=dict[str, Any])

@@ -29,7 +29,7 @@ from swell.core.sizes import job_sizes
 from swell.core.state import Saved
 from swell.executors.controller.profile_store import ProfileStore
 from swell.live.clock import HeadClock
-from swell.live.job_checks import check_job, with_named_kinds
+from swell.live.job_checks import check_fixed, check_job, with_named_kinds
 from swell.model.cluster import Cluster
 from swell.model.code import decode_tree, tree_path
 from swell.model.command import ProfileJob
@@ -157,6 +157,10 @@ class WhatIfState:
         return sum(kind.saved.cluster.num_devices for kind in self.kinds)
 
     @property
+    def nodes(self) -> Sequence[Node]:
+        return [node for kind in self.kinds for node in kind.saved.cluster.nodes]
+
+    @property
     def records(self) -> Sequence[JobRecord]:
         """Job records of all kinds of device, one kind after the other."""
         return [record for kind in self.kinds for record in kind.saved.records]
@@ -202,9 +206,12 @@ def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
 
 def _answer(scene: WhatIfState, wish: WhatIfQuery) -> WhatIf:
     nodes = _more_nodes(scene, wish)
-    num_then = scene.num_devices + sum(len(node.devices) for node in nodes) - _num_lost(scene, wish.drain)
+    there = {node.name: len(node.devices) for node in scene.nodes}
+    if strange := [name for name in wish.drain if name not in there]:
+        raise InvalidInput(f"--drain: there is no node {strange[0]!r}; choose from {', '.join(there)}")
+    num_then = scene.num_devices + sum(len(node.devices) for node in nodes)
+    num_then -= sum(there[name] for name in {*wish.drain})
     policy = wish.policy or scene.policy
-    _check_drained(scene, wish.drain)
     quotas = scene.kinds[0].saved.quotas
     refuse_unkept([policy], quotas, "take the quotas away with `swell admin tenants limit`")
     drafts = _drafts(scene, wish, nodes, new_policy(policy).domain.sizes)
@@ -280,20 +287,6 @@ def _like(like: Node, num: int, taken: set[str], scene: WhatIfState) -> tuple[No
     )
 
 
-def _check_drained(scene: WhatIfState, names: Sequence[str]) -> None:
-    """Raises InvalidInput."""
-    there = [node.name for kind in scene.kinds for node in kind.saved.cluster.nodes]
-    for name in names:
-        if name not in there:
-            raise InvalidInput(f"--drain: there is no node {name!r}; choose from {', '.join(there)}")
-
-
-def _num_lost(scene: WhatIfState, names: Sequence[str]) -> int:
-    """Devices of these nodes."""
-    nodes = [node for kind in scene.kinds for node in kind.saved.cluster.nodes]
-    return sum(len(node.devices) for node in nodes if node.name in names)
-
-
 def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes: Sizes) -> list[JobRecord]:
     """The jobs of a file, as if they were submitted now, with these nodes there as well."""
     if wish.submit is None:
@@ -309,7 +302,11 @@ def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes:
     asked = (with_named_kinds(job.to_spec(scene.now_s + scene.calendar_offset_s), usable) for job in jobs)
     specs = [_with_chosen_kind(spec, loads, sizes) for spec in asked]
     for spec in specs:
-        check_job(spec, devices[spec.kind] if spec.kind else sum(devices.values()), sizes)
+        if spec.fixed is None:
+            check_job(spec, devices[spec.kind] if spec.kind else sum(devices.values()), sizes)
+        else:
+            of_kind = [len(node.devices) for node in (*nodes, *scene.nodes) if spec.kind in ("", node.kind)]
+            check_fixed(spec, of_kind, scene.settings["longest_time_s"])
     taken, drafts = {record.id for record in scene.records}, []
     for spec in specs:
         tries = (f"{spec.name}-new{place or ''}" for place in range(len(taken) + 1))
@@ -356,7 +353,7 @@ def _why_left_out(record: JobRecord, num_devices: int) -> str:
 def _known(record: JobRecord, kind: KindState, num_devices: int) -> SimJob:
     """The job with what is believed of it, or else of jobs like it. Raises InvalidJob."""
     known = msgspec.structs.replace(record, progress=copy.copy(record.progress))
-    if record.progress.total_steps is None:
+    if record.progress.total_steps is None and record.spec.fixed is None:
         is_live = record.spec.elasticity is Elasticity.LIVE
         profile = kind.similar_jobs.profile(record.spec) if is_live else None
         if is_live and profile is None:

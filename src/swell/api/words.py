@@ -18,6 +18,7 @@ from swell.model.deadline_state import (
     is_measured,
 )
 from swell.model.job import LOSS, JobClass, Phase
+from swell.model.job_sums import HeldTime
 from swell.model.quantities import format_bytes, relative, span, told_devices, told_workers
 from swell.model.resize import Resize, Verdict
 from swell.script_facts import is_unchecked
@@ -120,7 +121,7 @@ def distance(view: JobView, now_s: float) -> str:
     if not is_finish_known(view):
         return "not yet known"
     if view.estimated_finish_s < now_s - GRACE_S:
-        return "overdue"
+        return "longer than usual" if view.fixed else "overdue"
     return relative(max(view.estimated_finish_s - now_s, 0.1))
 
 
@@ -137,7 +138,7 @@ def ended_words(view: JobView) -> list[str]:
 
 
 def promise_words(view: JobView, policy: str, standing: str) -> list[str]:
-    """What was promised and what became of it, a sentence each; times stand beside them.
+    """What was promised and what became of it, a sentence each, without the times.
 
     Args:
         policy: the platform's.
@@ -272,16 +273,10 @@ def _resize_row(resize: Resize) -> ResizeRow:
         expected_cost=told_span(resize.expected_cost_s),
         gain=told_span(resize.gain_s, signed=True),
         expected_gain=told_span(resize.expected_gain_s, signed=True),
-        kept_for=_kept_for(resize),
+        kept_for="-" if resize.wait_s is None else told_span(resize.held_s) + " so far" * resize.is_held,
         verdict="freed devices" if resize.verdict is Verdict.MADE_ROOM else str(resize.verdict),
         mood=MOODS.get(resize.verdict, "plain"),
     )
-
-
-def _kept_for(resize: Resize) -> str:
-    if resize.wait_s is None:
-        return "-"
-    return told_span(resize.held_s) + (" so far" if resize.is_held else "")
 
 
 def totals(view: JobView) -> str:
@@ -303,8 +298,10 @@ def told_span(time_s: float | None, signed: bool = False) -> str:
 
 # ---------------------------------------------------------------- facts
 def command_line(view: JobView) -> str:
-    """Command line of the job's script, quoted for a shell."""
-    return shlex.join((view.entry, *view.args))
+    """Command line of the job's script, or of a fixed job, quoted for a shell; of longer texts the lines."""
+    words = view.args if view.fixed else (view.entry, *view.args)
+    lines = (f"<{word.count(chr(10)) + 1} lines>" if "\n" in word else shlex.quote(word) for word in words)
+    return " ".join(lines)
 
 
 def phase(view: JobView, now_s: float) -> str:
@@ -338,8 +335,10 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("tags", ", ".join(view.tags)),
         ("batch", _batch(view)),
         ("noise", _noise(view)),
-        ("workers", _workers(view)),
+        ("workers", "" if view.fixed else _workers(view)),
+        ("size", fixed_size(view)),
         ("devices", ", ".join(view.devices)),
+        ("booking", view.booking),
         ("kind", view.kind),
         ("pids", _pids(view)),
         ("estimate", _estimate(view)),
@@ -350,6 +349,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("learning", _learning(view)),
         ("verified", _verified(view)),
         ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
+        ("use", _use(view)),
         ("used", _used(view)),
     ]
     return [(name, text) for name, text in told if text]
@@ -457,6 +457,20 @@ def _workers(view: JobView) -> str:
     return f"{now}{allowed} allowed{each}"
 
 
+def fixed_size(view: JobView) -> str:
+    """`4 devices of 2 nodes for 6 h at most`; empty of a job that has other sizes."""
+    if view.fixed is None:
+        return ""
+    nodes = f" of {view.min_workers} nodes" if view.min_workers > 1 else ""
+    told = [f"{told_devices(view.min_workers * view.devices_per_worker)}{nodes}"]
+    told[0] += f" for {span(view.fixed.time_s)} at most"
+    told += ["may be suspended"] if view.fixed.may_suspend else []
+    told += [f"starts again up to {view.fixed.retries} times"] if view.fixed.retries else []
+    told += [f"ends after {span(view.fixed.idle_s)} without use"] if view.fixed.idle_s else []
+    told += [f"serves port {view.fixed.port}"] if view.fixed.port else []
+    return ", ".join(told)
+
+
 def _batch(view: JobView) -> str:
     """The script of a restart job cuts its batches itself; what was not told when it was submitted is 1."""
     if view.batch_per_worker is not None:
@@ -492,12 +506,30 @@ def _learning(view: JobView) -> str:
     return f"told by {view.metric}, which learning {'raises' if view.metric_rises else 'lowers'}{lacks}"
 
 
+def _use(view: JobView) -> str:
+    """`73%, 55.2 GiB of 80 GiB, 310 W, 61 °C`: what its devices do now."""
+    if (read := view.reading) is None:
+        return ""
+    told = [f"{read.use:.0%}"]
+    if read.memory_bytes is not None and read.total_memory_bytes is not None:
+        told.append(f"{format_bytes(read.memory_bytes)} of {format_bytes(read.total_memory_bytes)}")
+    told += [] if read.power_w is None else [f"{read.power_w:.0f} W"]
+    told += [] if read.temperature_c is None else [f"{read.temperature_c} °C"]
+    told += [f"slowed down by {read.slowed_by}"] if read.slowed_by else []
+    return ", ".join(told)
+
+
 def _used(view: JobView) -> str:
-    """CPU time and I/O of the job so far, and memory that its present workers use."""
+    """Use of its devices, CPU time and I/O of the job so far, and memory that its present workers use."""
+    devices = ""
+    if view.used:
+        (at_s, used_s), held = view.used[-1], HeldTime.of(view)
+        held_s = held.device_s(-math.inf, at_s if view.finished_s is None else math.inf)
+        devices = f"{span(min(used_s, held_s))} of {span(held_s)} of device time"
     cpu = "" if view.cpu_s is None else f"{span(view.cpu_s)} of CPU time"
     memory = f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""
     disk = _both(view.read_bytes, "read", view.written_bytes, "written")
-    return ", ".join(filter(None, (cpu, memory, disk)))
+    return ", ".join(filter(None, (devices, cpu, memory, disk)))
 
 
 def _both(one: int | None, how: str, other: int | None, how_other: str) -> str:
@@ -511,6 +543,8 @@ def _estimate(view: JobView) -> str:
     """What its owner expected of its time on one worker, and how wrong that was."""
     if view.estimate_s is None:
         return ""
+    if view.fixed:
+        return f"{span(view.estimate_s)}, as its owner's earlier jobs of this name took"
     told = f"{span(view.estimate_s)} on one worker"
     if not view.alone_s:
         return told
@@ -540,7 +574,9 @@ def submission_facts(submitted: JobSubmitted, is_ours: bool) -> list[tuple[str, 
         ("working folder", spec.workdir),
         ("interpreter", spec.python),
         ("image", spec.image),
-        ("environment", ", ".join(name for name, _ in spec.env) if is_ours else ""),
+        ("environment", ", ".join([*dict(spec.env), *spec.secrets]) if is_ours else ""),
+        ("requirements", spec.uv[:12]),
+        ("mounts", ", ".join(f"{one.source}:{one.target}" for one in spec.mounts)),
         ("ends after", _end(submitted)),
         ("seed", str(spec.seed)),
         ("memory limit", "" if spec.memory_bytes is None else format_bytes(spec.memory_bytes)),

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -21,6 +20,7 @@ from swell.api.client import Client, connect, connect_as_owner
 from swell.api.errors import InvalidOption, NoAnswer, NoPlatform
 from swell.api.installed import require
 from swell.cli.launch import launch
+from swell.cli.options import described
 from swell.cli.output import check_files, check_folder, print_table, write_json
 from swell.demo.jobs import (
     BATCHES,
@@ -30,14 +30,13 @@ from swell.demo.jobs import (
     PACED_DEVICES,
     DemoJob,
     DemoSchedule,
-    as_json,
     changes,
     rows,
     verdict,
 )
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.job import JobClass
-from swell.model.view import ClusterView, JobView
+from swell.model.view import JobView
 from swell.store.folder import StateFolder
 
 #: Seconds between two looks at the platform.
@@ -51,30 +50,20 @@ NEEDED = ("torch", "sklearn")
 SCRIPTS = Path(swell.demo.__file__).parent
 
 
+@described(f"""
+json_file (--json): FILE
+    Write the results to this file as JSON.
+devices: DEVICES
+    Devices, as for `swell up`. Default: the machine's GPUs if there are four or more, else {PACED_DEVICES}:
+    paced devices, which train for real at a fixed speed.
+seed (count): N
+    Random seed of weights and sample order.
+state: FOLDER
+    State folder of a platform that is up and has no open jobs: run the jobs there, on all machines that
+    have joined it, instead of on a platform of their own.
+""")
 def demo(
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the results to this file as JSON.")
-    ] = None,
-    devices: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICES",
-            help="Devices, as for `swell up`. Default: the machine's GPUs if there are four "
-            f"or more, else {PACED_DEVICES}: paced devices, which train for real at a "
-            "fixed speed.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Random seed of weights and sample order.")
-    ] = 0,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="State folder of a platform that is up and has no open jobs: run the jobs there, on all "
-            "machines that have joined it, instead of on a platform of their own.",
-        ),
-    ] = None,
+    json_file: Path | None = None, devices: str | None = None, seed: int = 0, state: Path | None = None
 ) -> None:
     """Train real jobs under deadlines, and show the promises kept.
 
@@ -97,12 +86,11 @@ def demo(
         )
         play = DemoRun(client, seed)
         play.run()
-        cluster, views = client.cluster(), play.views()
+        views = play.views()
         failures = verdict(play.schedule.played, views)
         _show(play, views, failures)
         if json_file is not None:
-            is_paced = all(node.kind.startswith("paced") for node in cluster.nodes)
-            write_json(json_file, as_json(_describe(cluster), is_paced, views))
+            write_json(json_file, views)
             print(f"JSON: {json_file}")
         if failures:
             raise typer.Exit(1)
@@ -181,9 +169,9 @@ class DemoRun:
         options = {"--epochs": part.epochs, "--batch": BATCHES[part.script], "--seed": self._seed}
         self.client.submit(
             name=part.name,
-            script=SCRIPTS / part.script,
+            script=SCRIPTS / part.script[0],
             workdir=SCRIPTS,
-            args=[str(word) for option in options.items() for word in option],
+            args=[*part.script[1:], *(str(word) for option in options.items() for word in option)],
             global_batch=BATCHES[part.script],
             epochs=part.epochs,
             job_class=JobClass.SOFT if part.is_soft else None,
@@ -191,16 +179,6 @@ class DemoRun:
             or_nothing=part.second_try is not None,
             seed=self._seed,
         )
-
-
-def _describe(cluster: ClusterView) -> str:
-    """Such as `paced:4x2@100`, or the sizes of nodes that differ: `paced@100: 2+2+4`."""
-    kinds = sorted({node.kind for node in cluster.nodes})
-    sizes = [len(node.devices) for node in cluster.nodes]
-    if len(kinds) == 1 and len(set(sizes)) == 1:
-        kind, _, pace = kinds[0].partition("@")
-        return f"{kind}:{len(sizes)}x{sizes[0]}" + (f"@{pace}" if pace else "")
-    return f"{', '.join(kinds)}: {'+'.join(map(str, sizes))}"
 
 
 def _show(play: DemoRun, views: list[JobView], failures: list[str]) -> None:

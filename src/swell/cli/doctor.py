@@ -1,60 +1,39 @@
-"""`swell doctor`, also with `--measure`, `backup` and `restore`."""
+"""`swell check` of a script, `swell doctor` of a machine, `backup` and `restore`."""
 
 from __future__ import annotations
 
-import tempfile
+import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from swell.api.errors import ApiError, InvalidOption
-from swell.cli.node import host_folder
-from swell.cli.options import Json, State, node_of_devices
-from swell.cli.output import note, print_json, print_table, warn
+from swell.cli.options import Json, State, described, node_of_devices, own_state
+from swell.cli.output import print_json, print_table, warn
+from swell.cli.tokens import host_folder
+from swell.model.failure import failure_sentence
 
 if TYPE_CHECKING:
-    from swell.measure.measurement import DeviceMeasure
     from swell.model.finding import Finding
+    from swell.script_facts import ScriptFinding
 
 
 #: Exit status when something is bad.
 BAD = 1
 
 
-def doctor(
-    state: State = None,
-    measure: Annotated[
-        bool,
-        typer.Option(
-            "--measure",
-            help="Measure starts, resizes, a kill and a checkpoint with real workers on the "
-            "devices of this machine, and compare them with what a platform expects. Takes a minute.",
-        ),
-    ] = False,
-    devices: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICES", help="With --measure: what is measured, such as cuda:2. Default: auto."
-        ),
-    ] = None,
-    json: Json = False,
-) -> None:
+def doctor(state: State = None, json: Json = False) -> None:
     """Check a state folder and this machine.
 
     Of the folder it looks at journal, jobs, checkpoints and processes, of the machine at devices, torch,
     control groups, containers, layers for trial runs, disk and shared memory. It changes nothing.
 
-    With --measure it measures the devices of this machine instead. On a machine that has joined a platform it
-    checks the state folder of `swell node`, and its lease. Exit status 1: a check failed. The platform may be
-    running.
+    On a machine that has joined a platform it checks the state folder of `swell node`, and its lease. Exit
+    status 1: a check failed. The platform may be running.
     """
-    if measure:
-        measure_devices(state, devices or "auto", json)
-    elif devices is not None:
-        raise InvalidOption("--devices goes with --measure: say which devices are to be measured")
-    else:
-        _tell(_examined(state), json)
+    _tell(_examined(state), json)
 
 
 def _tell(findings: list[Finding], json: bool) -> None:
@@ -76,9 +55,8 @@ def _examined(state: Path | None) -> list[Finding]:
     from swell.api.doctor import about_folder, examine, examine_machine
     from swell.api.machine_findings import host_findings
     from swell.executors.node.state import read_record
-    from swell.store.folder import StateFolder
 
-    path, of_host = StateFolder(state).path, host_folder(state)
+    path, of_host = own_state(state).path, host_folder(state)
     is_host = read_record(of_host) is not None
     found = [about_folder(of_host), *host_findings(of_host)] if is_host else []
     if is_host and (path == of_host or not path.is_dir()):
@@ -86,19 +64,19 @@ def _examined(state: Path | None) -> list[Finding]:
     return [*examine(path), *(found or examine_machine(path))]
 
 
-def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")],
-    state: State = None,
-) -> None:
+@described("""
+file (argument): FILE
+    A new file for the copy.
+""")
+def backup(file: Path, state: State = None) -> None:
     """Copy what a platform keeps, but for checkpoints and logs.
 
     These are the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and webhook-secret.
     The platform may be running. The copy holds secrets, so only you can read it.
     """
     from swell.store.copies import back_up
-    from swell.store.folder import StateFolder
 
-    folder = StateFolder(state)
+    folder = own_state(state)
     files = back_up(folder, file)
     what = " and ".join([", ".join(["the journal", *files[:-1]]), *files[-1:]])
     print(f"copied {what} of {folder.path} to {file}: {file.stat().st_size:,} bytes, checked")
@@ -112,16 +90,11 @@ def backup(
     print(f"to go back to it: `swell down`, then `swell restore {file}`")
 
 
-def restore(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="COPY",
-            help="A copy written by `swell admin backup`, or the folder of `swell up --backup-to`.",
-        ),
-    ],
-    state: State = None,
-) -> None:
+@described("""
+file (argument): COPY
+    A copy written by `swell admin backup`, or the folder of `swell up --backup-to`.
+""")
+def restore(file: Path, state: State = None) -> None:
     """Restore the journal, and the files that a copy has besides. No daemon may run.
 
     All of the copy is checked before anything is replaced. What is replaced is kept under another name.
@@ -129,9 +102,8 @@ def restore(
     is restored, with the code of jobs.
     """
     from swell.store import copies
-    from swell.store.folder import StateFolder
 
-    folder = StateFolder(state)
+    folder = own_state(state)
     if file.is_dir():
         file, restored, flaws = copies.restore_newest(folder, file)
         for flaw in flaws:
@@ -157,37 +129,73 @@ def _moved(former: Path | None) -> str:
     return "" if former is None else f"; the old one was moved to {former}"
 
 
-def measure_devices(state: Path | None, devices: str, json: bool) -> None:
-    """Measure this machine's devices, and print what was measured.
+# ---------------------------------------------------------------- a script
+#: Exit status where a job of the script would be held, or the script fails.
+HELD = 1
 
-    Raises:
-        InvalidOption: the devices cannot be had.
-        ApiError: workers did not do what was to be measured.
+#: The end of a traceback in which an error of Swell's own is told.
+_REFUSAL = re.compile(r"^swell\.train\.[\w.]+: ", re.MULTILINE)
+
+
+@described("""
+script (argument): SCRIPT
+    A script, or PACKAGE.MODULE[:FUNCTION] of this folder.
+arguments (argument): -- ARGUMENT
+    Arguments of the script.
+devices: DEVICE
+    `auto` (default: a GPU if there is one), `cpu` or `cuda:N`.
+""")
+def check(script: str, arguments: list[str] | None = None, devices: str = "auto", json: Json = False) -> None:
+    """Check whether a script gives the same result at any number of workers, without a platform.
+
+    Runs its first steps on one worker and as two, as the trial run of a job does. Exit status 0: a job of it
+    would not be limited to one worker; 1: it would be, or the script failed.
     """
-    from swell.api.installed import lack_of_torch
-    from swell.executors.local.launch import AgentError, find_agent
-    from swell.measure.measurement import MeasureFailed, measure
-    from swell.store.folder import StateFolder
+    from swell.api import fields
+    from swell.executors.local.script_check import check_script
 
-    if lack := lack_of_torch():
-        raise InvalidOption(lack)
     node = node_of_devices(devices)
-    if find_agent(StateFolder(state).path) is not None:
-        warn("a platform is up here: its jobs and the measurement slow each other down")
-    with tempfile.TemporaryDirectory(prefix="swell-measure-") as folder:
-        try:
-            found = measure(node, Path(folder), lambda what: note(f"measures {what}"))
-        except (AgentError, MeasureFailed) as error:
-            raise ApiError(f"--measure: {error}") from error
+    if not fields.ENTRY.fullmatch(script) or os.path.isfile(script):
+        fields.check_files(path := os.path.abspath(script), os.getcwd(), "")
+        fields.check_source(path, is_live=True)
+    checked = check_script(script, arguments or [], next(iter(node.bindings.values())))
     if json:
-        print_json(found)
+        print_json(checked)
+    elif checked.failure:
+        warn(_told(script, checked.failure))
     else:
-        print_table(("WHAT", "MEASURED", "EXPECTED"), map(_row, found), wrapping=0)
+        _print_findings(checked.findings)
+    if checked.failure or any(finding.holds for finding in checked.findings):
+        raise typer.Exit(HELD)
 
 
-def _row(one: DeviceMeasure) -> tuple[str, str, str]:
-    return one.what, _seconds(one.measured_s), "-" if one.expected_s is None else _seconds(one.expected_s)
+def _told(script: str, failure: str) -> str:
+    """Return why nothing was compared, with the traceback where it says more than one place in the script."""
+    is_refusal = _REFUSAL.search(failure) is not None
+    why = failure_sentence(failure)
+    told = f"{script} {'is to be changed' if is_refusal else 'was not checked'}: {why}"
+    is_all = is_refusal or failure.count('  File "') == 1 or failure.strip().endswith(why)
+    return told if is_all and not why.endswith("...") else f"{told}\n\n{failure.strip()}"
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.3f} s" if value >= 0.0095 else f"{1e3 * value:.3f} ms"
+def _print_findings(findings: Sequence[ScriptFinding]) -> None:
+    from swell.script_facts import is_unchecked
+
+    if not findings:
+        print("OK: same result on 1 and 2 workers")
+        return
+    rows = [
+        (
+            "differs" if finding.holds else "not checked" if is_unchecked(finding.name) else "known",
+            finding.name,
+            f"{finding.place.removeprefix(os.getcwd() + os.sep)}\n{finding.text}".strip(),
+        )
+        for finding in findings
+    ]
+    print_table(("", "", ""), rows)
+    names = [finding.name for finding in findings if finding.holds]
+    if names:
+        accepting = " ".join(f"--accept-differences {name}" for name in names)
+        print(f"\na job of this script is limited to 1 worker, unless it is submitted with {accepting}")
+    else:
+        print("\nOK: none of these limits a job of this script")

@@ -8,14 +8,13 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swell.api.errors import ApiError, InvalidOption, NoAnswer, NoPlatform
-from swell.cli.options import State
+from swell.cli.options import State, own_state
 from swell.cli.output import warn
 from swell.model.errors import Unavailable
 from swell.model.quantities import span
@@ -50,11 +49,11 @@ def down(
 
     Exit status 1: a job could not be saved in time; it will continue from its last checkpoint.
     """
+    from swell.executors.local.accounts.client import end_helper
     from swell.executors.local.launch import AgentError, stop_agent
     from swell.executors.local.processes.strays import end_strays
-    from swell.store.folder import StateFolder
 
-    folder = StateFolder(state)
+    folder = own_state(state)
     is_killed = force and _make_answer(folder)
     pid = _stop_daemon(folder, force)
     if pid is None and not folder.path.exists():
@@ -67,6 +66,8 @@ def down(
         except AgentError as error:
             raise ApiError(str(error)) from error
         was_up = pid is not None or is_killed
+        if was_up or is_left:
+            end_helper(os.geteuid())
         unsaved = ", ".join(job.id for job in _running(folder)) if was_up or is_left else ""
     if num_strays:
         processes = "1 process" if num_strays == 1 else f"{num_strays} processes"
@@ -173,14 +174,13 @@ def _stopped_agent(folder: StateFolder) -> int | None:
     return agent.pid if agent is not None and is_stopped(agent.pid) else None
 
 
-@contextmanager
-def _free(folder: StateFolder) -> Iterator[None]:
+def _free(folder: StateFolder) -> AbstractContextManager[object]:
     """Holds the folder's lock. Raises NoAnswer if a daemon has it: one that starts, or that hangs."""
     from swell.store.errors import StateHeld
     from swell.store.lock import find_holder, lock_state
 
     try:
-        lock = lock_state(folder.lock)
+        return lock_state(folder.lock)
     except StateHeld as error:
         pid = find_holder(folder.lock)
         raise NoAnswer(
@@ -188,8 +188,6 @@ def _free(folder: StateFolder) -> Iterator[None]:
             "is a platform that starts or hangs, or another `swell down`; try again, or end "
             "it with `swell down --force`"
         ) from error
-    with lock:
-        yield
 
 
 def _running(folder: StateFolder) -> list[JobView]:

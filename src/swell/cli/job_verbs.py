@@ -5,25 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 import swell
-from swell.cli import job_options as job
-from swell.cli.options import JobName, JobNames, Json, State, seconds
-from swell.cli.output import note, print_json, warn
+from swell.cli import submit as job
+from swell.cli.options import JobName, JobNames, Json, State, described, seconds
+from swell.cli.output import note, print_json, print_table, warn
 from swell.cli.submit import REFUSED, change_refused, tell_verdicts, verdict
 from swell.model.deadline_state import is_change_refused
 from swell.model.errors import InvalidInput
-from swell.model.quantities import told_workers
+from swell.model.quantities import format_bytes, told_workers
 
 if TYPE_CHECKING:
     from swell.api.client import Client, SubmittedJob
     from swell.model.view import JobView
 
 #: Exit status of `wait` by outcome, the gravest first.
-STATUSES = {"failed": 1, "rejected": 3, "cancelled": 4, "ended-early": 6}
+STATUSES = {"failed": 1, "rejected": 3, "cancelled": 4, "ended-early": 6, "timed-out": 7}
 #: Exit status when the jobs have not ended in time, as that of timeout(1).
 TIMED_OUT = 124
 #: Seconds between two looks at the jobs.
@@ -63,7 +63,8 @@ def hold(jobs: JobNames, state: State = None, json: Json = False) -> None:
 
     def tell(before: JobView, view: JobView) -> str:
         withdrawn = ", and its promise is withdrawn" if before.is_promised else ""
-        what = "will be saved and held" if view.phase.holds_devices else "is held"
+        ended = "ended" if view.fixed else "saved"
+        what = f"will be {ended} and held" if view.phase.holds_devices else "is held"
         return f"{what}{withdrawn}; `swell resume {view.id}` lets it go on"
 
     _change(jobs, state, json, lambda client, view: client.hold(view.id), tell)
@@ -121,15 +122,11 @@ def prioritize(
     _change(jobs, state, json, lambda client, view: client.change_priority(view.id, priority, weight), tell)
 
 
-def accept_differences(
-    job: JobName,
-    names: Annotated[
-        list[str],
-        typer.Argument(metavar="NAME...", help="Findings of its trial run, as `swell show` names them."),
-    ],
-    state: State = None,
-    json: Json = False,
-) -> None:
+@described("""
+names (argument): NAME...
+    Findings of its trial run, as `swell show` names them.
+""")
+def accept_differences(job: JobName, names: list[str], state: State = None, json: Json = False) -> None:
     """Accept findings of a job's trial run, so that they do not limit its number of workers."""
     from swell.api.words import told_findings
 
@@ -238,19 +235,16 @@ def _again(
 
 
 # ------------------------------------------------------------ wait
-def wait(
-    jobs: JobNames,
-    timeout: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Give up after this time, such as 2h. Default: wait for ever."),
-    ] = None,
-    state: State = None,
-    json: Json = False,
-) -> None:
+@described("""
+timeout: DURATION
+    Give up after this time, such as 2h. Default: wait for ever.
+""")
+def wait(jobs: JobNames, timeout: str | None = None, state: State = None, json: Json = False) -> None:
     """Wait until jobs have ended. Exit status 0: all succeeded.
 
     1: one failed; 3: one was refused; 4: one was cancelled; 6: one ended early, before its end condition
-    was met; the first of these that is so. 124: some had not ended after --timeout.
+    was met; 7: one was ended at its --time; the first of these that is so. 124: some had not ended after
+    --timeout.
     """
     give_up_s = time.monotonic() + (float("inf") if timeout is None else seconds("timeout", timeout))
     with swell.connect(state) as client:
@@ -279,3 +273,38 @@ def _await(client: Client, ids: Sequence[str], give_up_s: float, json: bool) -> 
         if all(view.phase.is_end for view in views) or time.monotonic() >= give_up_s:
             return views
         time.sleep(min(LOOK_EVERY_S, max(0.0, give_up_s - time.monotonic())))
+
+
+# ---------------------------------------------------------------- files that jobs have left
+@described("""
+names (argument): [NAME]...
+    Files or folders, as --list shows them. Default: the newest checkpoint, and what the job has written.
+to: FOLDER
+    Where to copy them to. Default: a folder with the id of the job.
+is_list (--list):
+    List the files, and download none.
+""")
+def download(
+    job: JobName,
+    names: list[str] | None = None,
+    to: Path | None = None,
+    is_list: bool = False,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Copy checkpoints of a job, and files that it has written, to this machine.
+
+    A download that broke off goes on where it was.
+    """
+    with swell.connect(state) as client:
+        job_id = client.find_job(job).id
+        if is_list:
+            files = client.job_files(job_id)
+        else:
+            paths = client.download(job_id, Path(job_id) if to is None else to, names or [])
+    if json:
+        print_json(files if is_list else paths)
+    elif is_list:
+        print_table(("FILE", "SIZE"), [(one.name, format_bytes(one.num_bytes)) for one in files], wrapping=0)
+    else:
+        print("\n".join(map(str, paths)))

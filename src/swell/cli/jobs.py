@@ -6,24 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 import swell
 from swell.api import words
-from swell.cli.options import JobName, Json, Run, RunPolicy, State
+from swell.cli import selection
+from swell.cli.options import JobName, Json, Run, RunPolicy, State, described, left_folder
 from swell.cli.output import Times, clock, print_json, print_table, warn
-from swell.cli.selection import (
-    ENDED,
-    asks_for_held,
-    connect_to_read,
-    parse_phases,
-    parse_since,
-    select,
-    told_phases,
-)
-from swell.model.quantities import span, told_jobs
+from swell.model.quantities import span, told_devices, told_jobs
 
 if TYPE_CHECKING:
     from swell.api.words import ResizeRow
@@ -40,43 +30,33 @@ RESIZES = ("AT", "SIZE", "WAIT", "COST", "KEPT", "GAIN", "EXPECTED", "RESULT", "
 
 
 # ------------------------------------------------------------ jobs
+@described("""
+phase: PHASE,...
+    Only jobs in these phases: queued, starting, running, stopping, succeeded, ended-early, failed, timed-out,
+    cancelled, rejected; `open` means the first four, `ended` the last six, `held` those queued jobs that are
+    held. Words such as `pending` and `done` are understood.
+tenant: TENANT
+    Only jobs of this tenant.
+group: GROUP
+    Only jobs of this group, compared: parameters and metrics.
+tags (--tag): TAG
+    Only jobs with this tag. May be repeated.
+since: TIME
+    Leave out jobs that ended before this time: 2h for two hours ago, or 2030-01-31T18:00:00.
+is_all (--all, -a):
+    List ended jobs too.
+limit (count): N
+    List at most N jobs: those with devices first, then waiting ones, then the newest ended ones. 0: all.
+    Default: 100; all with --json.
+""")
 def list_jobs(
-    phase: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PHASE,...",
-            help="Only jobs in these phases: queued, starting, running, stopping, succeeded, "
-            "ended-early, failed, cancelled, rejected; `open` means the first four, `ended` the last "
-            "five, `held` those queued jobs that are held. Words such as `pending` and `done` "
-            "are understood.",
-        ),
-    ] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="TENANT", help="Only jobs of this tenant.")] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(metavar="GROUP", help="Only jobs of this group, compared: parameters and metrics."),
-    ] = None,
-    tags: Annotated[
-        list[str] | None,
-        typer.Option("--tag", metavar="TAG", help="Only jobs with this tag. May be repeated."),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Leave out jobs that ended before this time: 2h for two hours ago, or 2030-01-31T18:00:00.",
-        ),
-    ] = None,
-    is_all: Annotated[bool, typer.Option("--all", "-a", help="List ended jobs too.")] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="List at most N jobs: those with devices first, then waiting ones, then the "
-            "newest ended ones. 0: all. Default: 100; all with --json.",
-        ),
-    ] = None,
+    phase: str | None = None,
+    tenant: str | None = None,
+    group: str | None = None,
+    tags: list[str] | None = None,
+    since: str | None = None,
+    is_all: bool = False,
+    limit: int | None = None,
     state: State = None,
     json: Json = False,
 ) -> None:
@@ -85,18 +65,18 @@ def list_jobs(
     Ended jobs are only counted, unless an option says which jobs to list. With --json all jobs are listed,
     oldest first.
     """
-    phases, begin_s = parse_phases(phase), parse_since(since)
-    is_wanted = _condition(tenant, group, tags, asks_for_held(phase))
+    phases, begin_s = selection.parse_phases(phase), selection.parse_since(since)
+    is_wanted = _condition(tenant, group, tags, selection.asks_for_held(phase))
     is_plain = phase is None and since is None and is_wanted is None
     counts_ended = is_plain and not (is_all or json or limit is not None)
     if counts_ended:
-        phases -= ENDED
+        phases -= selection.ENDED
     if limit is None:
         limit = 0 if json else SHOWN_JOBS
-    with connect_to_read(state) as client:
+    with selection.connect_to_read(state) as client:
         cluster = client.cluster()
-        views, left_out = select(client, phases, begin_s(cluster.now_s), limit, is_wanted)
-        ended = told_phases(client.count_jobs(), ENDED) if counts_ended else ""
+        views, left_out = selection.select(client, phases, begin_s(cluster.now_s), limit, is_wanted)
+        ended = selection.told_phases(client.count_jobs(), selection.ENDED) if counts_ended else ""
     if stalled := cluster.warnings.get("journal"):
         warn(stalled)
     if json:
@@ -111,7 +91,7 @@ def list_jobs(
     else:
         print("no jobs yet; submit one with `swell submit`" if is_plain else "no such jobs")
     if num_left_out := sum(left_out.values()):
-        print(f"\n{num_left_out:,} more: {told_phases(left_out)}; --limit 0 lists them too")
+        print(f"\n{num_left_out:,} more: {selection.told_phases(left_out)}; --limit 0 lists them too")
     if ended:
         print(f"\nended: {ended}; `swell jobs --all` lists them")
 
@@ -147,14 +127,15 @@ def row(view: JobView, now_s: float) -> dict[str, str]:
     priority = f", priority {view.priority}" if view.priority else ""
     has_open_batch = view.max_batch is not None or view.batch_per_worker is not None
     batch = f", batch {view.batch}" if has_open_batch else ""
+    size = told_devices(len(view.devices)) if view.fixed else f"{view.workers}{batch}"
     finish = words.distance(view, now_s) or "-"
     if view.finished_s is not None:
         finish = f"{clock(view.finished_s, now_s)} {words.kept(view)}".rstrip()
     return {
         "JOB": view.id,
-        "CLASS": f"{view.job_class}{priority}",
+        "CLASS": f"{view.job_class}{', session' if view.fixed and view.fixed.is_session else ''}{priority}",
         "PHASE": words.phase(view, now_s),
-        "SIZE": f"{view.workers}{batch}" if view.workers else "-",
+        "SIZE": size if view.workers else "-",
         "DONE": words.done(view),
         "DEADLINE": "-" if view.deadline_s is None else clock(view.deadline_s, now_s),
         "FINISH": finish,
@@ -181,7 +162,9 @@ def _print_group(group: str, views: Sequence[JobView], now_s: float) -> None:
 
 def _summary(group: str, views: Sequence[JobView]) -> str:
     """`6 jobs of lr-sweep: 2 running, 4 succeeded; best loss 0.12: lr-sweep-3 (lr=0.1)`"""
-    text = f"{told_jobs(len(views))} of {group}: {told_phases(Counter(view.phase for view in views))}"
+    text = (
+        f"{told_jobs(len(views))} of {group}: {selection.told_phases(Counter(view.phase for view in views))}"
+    )
     values = [(value, view) for view in views if (value := words.latest(view).get(view.metric)) is not None]
     values = [(value, view) for value, view in values if not math.isnan(value)]
     if not values:
@@ -229,16 +212,21 @@ def facts_in_order(view: JobView, times: Times) -> list[tuple[str, str]]:
     """What `swell show` prints of a job, by name; an empty text is not printed."""
     changes = ", ".join(f"{workers} at {times.clock(at_s)}" for at_s, workers in view.sizes)
     again = f", {view.repeated_steps} made twice" if view.repeated_steps else ""
-    return [
-        ("job", view.id),
-        ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
-        ("script", words.command_line(view)),
-        ("code", f"snapshot {view.code[:12]}, taken when it was submitted" if view.code else ""),
-        *words.facts(view),
+    training = [
         ("sizes", changes),
         ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({words.done(view)}){again}"),
         ("last", ", ".join(f"{name} {value:.4g}" for name, value in words.latest(view).items())),
         ("resizes", words.totals(view)),
+    ]
+    return [
+        ("job", view.id),
+        ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
+        ("command" if view.fixed else "script", words.command_line(view)),
+        ("secrets", ", ".join(view.secrets)),
+        ("code", f"snapshot {view.code[:12]}, taken when it was submitted" if view.code else ""),
+        *words.facts(view),
+        *view.links.items(),
+        *([] if view.fixed else training),
         ("continues", view.continues),
         *_moments(view, times),
         ("refused", words.refusal_of_change(view)),
@@ -259,12 +247,12 @@ def _moments(view: JobView, times: Times) -> Iterator[tuple[str, str]]:
 
 def _facts_of_platform(view: JobView, state: Path | None) -> Iterator[tuple[str, str]]:
     """What only a platform has of a job: its newest checkpoint, and its curve."""
-    from swell.store.folder import StateFolder
     from swell.wire.checkpoint_files import checkpoints_in, steps_in
 
-    folder = StateFolder(state).jobs / view.id / "checkpoints"
+    left = left_folder(state)
+    folder = None if left is None else left.jobs / view.id / "checkpoints"
     try:
-        found = checkpoints_in(folder)
+        found = [] if folder is None else checkpoints_in(folder)
     except OSError:  # another user's
         found = []
     if found:

@@ -58,6 +58,7 @@ def launch(
         InvalidOption: it died or did not answer in time; the text is what it said.
     """
     folder.create()
+    folder.log.touch(mode=0o600)
     with folder.log.open("ab") as log:
         begin = log.tell()
         process = start_detached(["up", "--foreground", "--state", str(folder.path), *options], log)

@@ -8,12 +8,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 import swell
-from swell.cli.options import JobName, Json, State
+from swell.cli.options import JobName, Json, State, described
 from swell.cli.output import print_json, printable_log, raw, warn
 from swell.cli.selection import connect_to_read
 
@@ -30,33 +30,28 @@ LAST_LINES, ALL = 1000, "all"
 NUM_LAST_LINES = 200
 
 
+@described("""
+follow (--follow, -f):
+    Keep printing new lines until the job has ended.
+num_lines (-n, --lines): N
+    Begin with the last N lines, or `all`. Default: 1000.
+every (--all):
+    Lines of all workers, each with its worker's number.
+worker: N
+    Lines of this worker only; `2.1`: of the process at position 1 of worker 2.
+trial:
+    Lines of the trial run.
+is_raw (--raw):
+    As the job wrote it: with its colours, and all else that a terminal obeys.
+""")
 def logs(
     job: JobName,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep printing new lines until the job has ended.")
-    ] = False,
-    num_lines: Annotated[
-        str,
-        typer.Option(
-            "-n", "--lines", metavar="N", help="Begin with the last N lines, or `all`. Default: 1000."
-        ),
-    ] = "",
-    every: Annotated[
-        bool, typer.Option("--all", help="Lines of all workers, each with its worker's number.")
-    ] = False,
-    worker: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N", help="Lines of this worker only; `2.1`: of the process at position 1 of worker 2."
-        ),
-    ] = None,
-    trial: Annotated[bool, typer.Option("--trial", help="Lines of the trial run.")] = False,
-    is_raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", help="As the job wrote it: with its colours, and all else that a terminal obeys."
-        ),
-    ] = False,
+    follow: bool = False,
+    num_lines: str = "",
+    every: bool = False,
+    worker: str | None = None,
+    trial: bool = False,
+    is_raw: bool = False,
     state: State = None,
     json: Json = False,
 ) -> None:

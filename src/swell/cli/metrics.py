@@ -1,24 +1,28 @@
-"""`swell metrics`: curves of what jobs have reported, in a terminal."""
+"""`swell metrics` and `swell curve`: what jobs have reported, and their throughput by workers and batch."""
 
 from __future__ import annotations
 
-import csv
+import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from swell.cli.options import Json, State
-from swell.cli.output import print_json, width
+import swell
+from swell.api.words import told_source
+from swell.cli.options import JobName, Json, State, described
+from swell.cli.output import print_csv, print_json, print_table, width
 from swell.cli.selection import connect_to_read
 from swell.model.errors import InvalidInput
-from swell.model.quantities import told_workers
+from swell.model.quantities import span, told_workers
 from swell.model.view import MetricCurve
 
 if TYPE_CHECKING:
     from swell.api.client import Client
+    from swell.model.throughput import JobThroughput, ThroughputPoint
 
 #: Lines of a chart of values, and of the chart of workers under it.
 HEIGHT, WORKERS_HEIGHT = 16, 7
@@ -27,24 +31,30 @@ LEAST_WIDTH = 40
 LOG_FROM = 100.0
 #: What a terminal without UTF-8 shows in place of frames.
 PLAIN = str.maketrans("┌┐└┘─│┤├┬┴┼", "++++-||||++")
+#: Ends the names of files for TensorBoard.
+EVENT_SUFFIX = ".swell"
 #: A row of `--csv` has the job, and the columns of a series.
 COLUMNS = MetricCurve.__struct_fields__[2:]
 
 
+@described("""
+job (argument): JOB...
+    Job ids, unique beginnings of ids, or names of jobs.
+name: NAME
+    Only this metric; may be given several times.
+log:
+    Logarithmic axis. Default: where values span two orders of magnitude.
+csv:
+    Print CSV, one row for each point.
+tensorboard: FOLDER
+    Write the curves for TensorBoard, each job's in a folder there.
+""")
 def metrics(
-    job: Annotated[
-        list[str],
-        typer.Argument(metavar="JOB...", help="Job ids, unique beginnings of ids, or names of jobs."),
-    ],
-    name: Annotated[
-        list[str] | None,
-        typer.Option("--name", metavar="NAME", help="Only this metric; may be given several times."),
-    ] = None,
-    log: Annotated[
-        bool,
-        typer.Option("--log", help="Logarithmic axis. Default: where values span two orders of magnitude."),
-    ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row for each point.")] = False,
+    job: list[str],
+    name: list[str] | None = None,
+    log: bool = False,
+    csv: bool = False,
+    tensorboard: Path | None = None,
     state: State = None,
     json: Json = False,
 ) -> None:
@@ -53,14 +63,16 @@ def metrics(
     Without options the curves are drawn in the terminal. Jobs may run or have ended. A point may stand for
     many steps: the newest are exact, older ones are merged.
     """
-    if json and csv:
-        raise InvalidInput("choose one of --json and --csv")
+    if json + csv + (tensorboard is not None) > 1:
+        raise InvalidInput("choose one of --json, --csv and --tensorboard")
     with connect_to_read(state) as client:
         found = dict(_series_of(client, wanted, name or []) for wanted in job)
     if json:
         print_json([{"job": job_id, "series": series} for job_id, series in found.items()])
     elif csv:
         _print_csv(found)
+    elif tensorboard is not None:
+        _write_events(found, tensorboard)
     elif not any(found.values()):
         print(
             "no values yet; scripts report them by run.report(NAME=...), and the loss by run.backward(loss)"
@@ -180,9 +192,123 @@ def _summary(one: MetricCurve) -> str:
 
 def _print_csv(found: Mapping[str, Sequence[MetricCurve]]) -> None:
     """Times are seconds since 1970; a number that there is none of is empty."""
-    out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(("job", "name", "reduction", *COLUMNS))
+    print_csv(
+        ("job", "name", "reduction", *COLUMNS),
+        (
+            (job_id, one.name, one.reduction, *row)
+            for job_id, series in found.items()
+            for one in series
+            for row in zip(*(getattr(one, column) for column in COLUMNS), strict=True)
+        ),
+    )
+
+
+def _write_events(found: Mapping[str, Sequence[MetricCurve]], folder: Path) -> None:
+    """One file for each job, in the place of the one that was written before."""
+    try:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    except ImportError as error:
+        raise InvalidInput(f"--tensorboard needs a package: `pip install tensorboard` ({error})") from error
     for job_id, series in found.items():
+        for file in (folder / job_id).glob(f"*{EVENT_SUFFIX}"):
+            file.unlink()
+        writer = EventFileWriter(str(folder / job_id), filename_suffix=EVENT_SUFFIX)
         for one in series:
-            for row in zip(*(getattr(one, column) for column in COLUMNS), strict=True):
-                out.writerow((job_id, one.name, one.reduction, *row))
+            for step, at_s, mean in zip(one.last_step, one.at_s, one.mean, strict=True):
+                value = Summary.Value(tag=one.name, simple_value=math.nan if mean is None else mean)
+                writer.add_event(Event(wall_time=at_s, step=step, summary=Summary(value=[value])))
+        writer.close()
+        print(f"{folder / job_id}: {len(series)} curves; `tensorboard --logdir {folder}` shows them")
+
+
+# ---------------------------------------------------------------- throughput by workers and batch
+CURVE_COLUMNS = ("workers", "nodes", "batch", "step_s", "samples_per_s", "source", "margin", "is_best")
+CURVE_HEADINGS = ("WORKERS", "BATCH", "SAMPLES/S", "STEP", "SPEEDUP", "WHOLE", "FROM", "MARGIN")
+#: Follow a rate in the table of batches.
+SOURCE_MARKS = {"interpolated": "~", "extrapolated": "?"}
+CURVE_LEGEND = "* best batch of so many workers; ~ interpolated; ? extrapolated"
+#: What is told of each source that occurs.
+MEANINGS = {
+    "run": "the job has run so",
+    "trial": "its trial run made such steps",
+    "parts": "the step of one worker plus the all-reduce of so many, each measured alone",
+    "interpolated": "between measured batches or numbers of workers",
+    "extrapolated": "beyond what was measured; checked when the job first runs so",
+}
+
+
+def curve(
+    job: JobName,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row for each point.")] = False,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Show samples a second of a job by number of workers and batch, and the best batch of each number.
+
+    WHOLE is the time of all its steps with so many workers from beginning to end.
+
+    FROM tells what a row was made from: steps of the job itself, or of its trial run, or a step and an
+    all-reduce that were measured alone, or an interpolation or extrapolation. A job that is submitted with
+    --hold-after-trial is measured with as many numbers of workers as idle devices allow.
+    """
+    if json and csv:
+        raise InvalidInput("choose one of --json and --csv")
+    with swell.connect(state) as client:
+        found = client.curve(client.find_job(job).id)
+    if json:
+        print_json(found)
+    elif csv:
+        own = ([getattr(point, column) for column in CURVE_COLUMNS] for point in found.points)
+        rows = ([*one, found.whole_s(point)] for one, point in zip(own, found.points, strict=True))
+        print_csv([*CURVE_COLUMNS, "whole_s"], rows)
+    elif not found.points:
+        print(f"job {found.job_id} can have no number of workers on the nodes that are there")
+    else:
+        _print(found)
+
+
+def _print(found: JobThroughput) -> None:
+    each = "" if found.devices_per_worker == 1 else f" of {found.devices_per_worker} devices each"
+    print(f"{found.job_id} on {found.kind}: up to {found.most_workers} workers{each}")
+    print()
+    print_table(CURVE_HEADINGS, [_row(found, point) for point in found.best], wrapping=None)
+    if len(found.points) > len(found.best):
+        print("\nsamples a second by batch and number of workers")
+        marked = {point: SOURCE_MARKS.get(point.source, "") + "*" * point.is_best for point in found.points}
+        _print_matrix(found, lambda point: f"{point.samples_per_s:.1f}{marked[point]}")
+        print(CURVE_LEGEND)
+        if found.num_samples is not None:
+            print("\ntime of the whole job by batch and number of workers")
+            _print_matrix(found, lambda point: _whole(found, point))
+    print()
+    for source in dict.fromkeys(point.source for point in found.points):
+        print(f"{told_source(source)}: {MEANINGS[source]}")
+
+
+def _row(found: JobThroughput, point: ThroughputPoint) -> tuple[str, ...]:
+    return (
+        str(point.workers),
+        str(point.batch),
+        f"{point.samples_per_s:.1f}",
+        f"{point.step_s:.2f} s" if point.step_s >= 1.0 else f"{1000 * point.step_s:.1f} ms",
+        f"{point.samples_per_s / found.best[0].samples_per_s:.2f}",
+        _whole(found, point),
+        told_source(point.source),
+        f"{point.margin:.0%}",
+    )
+
+
+def _print_matrix(found: JobThroughput, cell: Callable[[ThroughputPoint], str]) -> None:
+    """Print a row for each batch and a column for each number of workers."""
+    sizes = sorted({point.workers for point in found.points})
+    cells = {(point.batch, point.workers): cell(point) for point in found.points}
+    batches = sorted({point.batch for point in found.points})
+    rows = [[str(batch), *(cells.get((batch, size), "-") for size in sizes)] for batch in batches]
+    print_table(["BATCH", *map(str, sizes)], rows, wrapping=None)
+
+
+def _whole(found: JobThroughput, point: ThroughputPoint) -> str:
+    whole_s = found.whole_s(point)
+    return "-" if whole_s is None else span(whole_s)

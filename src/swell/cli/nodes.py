@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
@@ -11,8 +12,10 @@ import typer
 
 import swell
 from swell.cli.options import Json, State, has_subcommand
-from swell.cli.output import clock, print_json, print_table
+from swell.cli.output import clock, print_json, print_table, told_times
+from swell.model.errors import Unavailable
 from swell.model.quantities import format_bytes, relative, span
+from swell.model.usage import TEST_LIMIT_S, DeviceTest
 
 if TYPE_CHECKING:
     from swell.model.view import ClusterView, NodeView
@@ -21,6 +24,8 @@ app = typer.Typer(name="nodes", rich_markup_mode=None, add_completion=False)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node, as `swell nodes` lists it.")]
 
+#: Between two looks whether a test is over; its host has so much longer than the test to answer.
+LOOK_EVERY_S, ANSWER_S = 0.5, 30.0
 NO_NODE = "no node has joined yet: start `swell node` on a machine that is to be one"
 
 
@@ -55,6 +60,36 @@ def drain(
         print(f"node {name} gets no more work; to be moved: {', '.join(node.jobs)}")
     else:
         print(f"node {name} gets no more work, and has none")
+
+
+@app.command()
+def test(name: Name, state: State = None, json: Json = False) -> None:
+    """Test the devices of a drained node: products and sums of whole numbers, and memory, must be exact.
+
+    A node that was drained because it is ill may have jobs again if it passes. Exit status 1: it does not.
+    """
+    give_up_s = time.monotonic() + TEST_LIMIT_S + ANSWER_S
+    with swell.connect(state) as client:
+        before = node = client.test_node(name)
+        while node.tested_s == before.tested_s:
+            if time.monotonic() > give_up_s:
+                raise Unavailable(f"node {name!r} does not answer; `swell nodes` shows whether it is there")
+            time.sleep(LOOK_EVERY_S)
+            node = next((one for one in client.cluster().nodes if one.name == name), node)
+    if json:
+        print_json(node)
+    else:
+        print_table(("DEVICE", "PRODUCTS", "MEMORY", "SUM", "RESULT"), map(_tested, node.tests))
+        leaving = node.leaving and f"gets no more work ({node.leaving.why})"
+        print(f"\nnode {name} {leaving or 'may have jobs'}")
+    if any(one.fault for one in node.tests):
+        raise typer.Exit(1)
+
+
+def _tested(test: DeviceTest) -> tuple[str, ...]:
+    rates = (test.flops_per_s, "GFLOP/s"), (test.memory_per_s, "GB/s"), (test.sum_per_s, "GB/s")
+    told = ("-" if rate is None else f"{rate / 1e9:.3g} {unit}" for rate, unit in rates)
+    return (test.device, *told, test.fault or "passed")
 
 
 @app.command()
@@ -104,6 +139,9 @@ def _print_cluster(cluster: ClusterView) -> None:
     for node in cluster.nodes:
         for note in _notes(node, cluster.now_s):
             print(f"{node.name}: {note}")
+    for booking in cluster.bookings:
+        begins, lasts, more = told_times(booking, cluster.now_s)
+        print(f"booked: {booking.id}: {booking}, from {begins} for {lasts}{more and f', and {more}'}")
     for lost in cluster.lost_nodes:
         print(f"lost: {lost.name}, {span(max(0.0, cluster.now_s - lost.lost_s))} ago: {lost.cause}")
     if (borrowed := cluster.borrowed) is not None:
@@ -144,6 +182,8 @@ def _notes(node: NodeView, now_s: float) -> Iterator[str]:
     if node.is_joined:
         yield f"joined from {node.address}" if node.address else "joined"
     yield from node.lacks
+    slowed = ((device, read.slowed_by) for device, read in node.readings.items() if read.slowed_by)
+    yield from (f"device {device} is slowed down by {cause}" for device, cause in slowed)
     if node.cores is not None:
         yield f"{len(node.devices)} devices share {number_of_cores(node.cores)}"
     if (leaving := node.leaving) is not None:
@@ -152,7 +192,8 @@ def _notes(node: NodeView, now_s: float) -> Iterator[str]:
             ahead = f", {relative(leaving.until_s - now_s)}" if leaving.until_s > now_s else ""
             why += f"; gone at {clock(leaving.until_s, now_s)}{ahead}"
         left = f"yet to move: {', '.join(node.jobs)}" if node.jobs else "no job is left on it"
-        yield f"gets no more work ({why}); {left}"
+        ill = "is ill and " if leaving.is_ill else ""
+        yield f"{ill}gets no more work ({why}); {left}"
     elif node.until_s is not None:
         ahead = span(max(node.until_s - now_s, 0.0))
         yield f"there until {clock(node.until_s, now_s)}, for {ahead}; no promise counts on it beyond"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import EnumType
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 import typer
 
 from swell.model.errors import InvalidInput
+from swell.model.option import Option, told_options
 from swell.model.quantities import parse_duration
 
 if TYPE_CHECKING:
     import msgspec
 
     from swell.executors.local.devices import LocalNode
+    from swell.store.folder import StateFolder
 
 Parsed = TypeVar("Parsed")
+Described = TypeVar("Described", bound=Callable[..., Any])
 #: Of the newest jobs so many are proposed.
 NUM_PROPOSED = 200
 
@@ -43,7 +46,7 @@ def complete_job(incomplete: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class OptionGroup:
-    """Options, and what makes one value of them. A dataclass with options as fields is a group too."""
+    """Options, and what makes one value of them."""
 
     options: tuple[Parameter, ...]
     make: Callable[..., Any]
@@ -75,81 +78,102 @@ def _expanded(parameters: Iterable[Parameter], groups: dict[str, OptionGroup]) -
 
 
 def _group_of(kind: Any) -> OptionGroup | None:
-    if isinstance(kind, type) and is_dataclass(kind):
-        return OptionGroup(tuple(_options(kind)), kind)
-    if get_origin(kind) is Annotated and isinstance(kind.__metadata__[0], OptionGroup):
-        return kind.__metadata__[0]
-    return None
+    is_group = get_origin(kind) is Annotated and isinstance(kind.__metadata__[0], OptionGroup)
+    return kind.__metadata__[0] if is_group else None
 
 
-def _options(kind: Any) -> Iterator[Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        default = Parameter.empty if field.default is MISSING else field.default
-        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
+def declared_options(
+    kind: type[msgspec.Struct], options: Mapping[str, Option], make: Callable[..., Any] = dict
+) -> OptionGroup:
+    """Options of the fields of a struct, by name of the field; `make` is given those that were said."""
+    hints = get_type_hints(kind)
 
+    def read(**said: Any) -> Any:
+        given = {name: value for name, value in said.items() if value is not None}
+        return make(
+            **{name: _read(options[name], _kind(hints[name]), value) for name, value in given.items()}
+        )
 
-def declared_options(kind: type[msgspec.Struct], without: Collection[str] = ()) -> OptionGroup:
-    """The options that the fields of a struct declare, by name of the field; what is unsaid is left out."""
-    hints = {
-        name: hint
-        for name, hint in get_type_hints(kind, include_extras=True).items()
-        if hasattr(hint, "__metadata__") and name not in without
-    }
-
-    def read(**said: Any) -> dict[str, Any]:
-        return {name: _read(name, hints[name], value) for name, value in said.items() if value is not None}
-
-    return OptionGroup(tuple(_parameter(name, hint) for name, hint in hints.items()), read)
-
-
-def _parameter(name: str, hint: Any) -> Parameter:
-    (meta,), kind = hint.__metadata__, _kind(hint)
-    if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
-        kind = list[str]
-    elif kind is not bool and (kind not in (int, float) or meta.extra["parse"]):
-        kind = str
-    option = typer.Option(
-        flag_of(name, meta),
-        metavar=meta.extra["metavar"] or None,
-        help=meta.description,
-        hidden=meta.extra["is_rare"],
+    return OptionGroup(
+        tuple(_parameter(name, one, _kind(hints[name])) for name, one in options.items()), read
     )
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+
+
+def _parameter(name: str, option: Option, kind: Any) -> Parameter:
+    is_list = get_origin(kind) is tuple and get_args(kind)[1:] == (...,)
+    is_parsed = option.parse is not None and kind is not bool
+    told: Any = str if is_parsed and not is_list else value_type((kind,))
+    annotation = Annotated[told | None, _told(option)]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def value_type(kinds: Sequence[Any]) -> Any:
+    """What the text of an option becomes, of whose value these are the types; rules may still refuse it."""
+    if kinds == (bool,):
+        return bool
+    is_list = get_origin(kinds[0]) in (tuple, dict)
+    return list[str] if is_list else next((kind for kind in (str, float, int) if kind in kinds), str)
+
+
+def _told(option: Option) -> Any:
+    """What Typer takes."""
+    if "argument" in option.words:
+        return typer.Argument(metavar=option.metavar, help=option.help)
+    least, is_rare = (0 if "count" in option.words else None), "rare" in option.words
+    return typer.Option(*option.flags, metavar=option.metavar, help=option.help, min=least, hidden=is_rare)
+
+
+def described(texts: str) -> Callable[[Described], Described]:
+    """Give parameters of a command the options that a table of texts has for them."""
+
+    def with_options(what: Described) -> Described:
+        hints = get_type_hints(what, include_extras=True)
+        for name, option in told_options(texts).items():
+            what.__annotations__[name] = Annotated[hints[name], _told(option)]
+        return what
+
+    return with_options
 
 
 def _kind(hint: Any) -> Any:
     """The type of a field, but for its None."""
-    kinds = [kind for kind in get_args(hint.__origin__) if kind is not NoneType]
-    return kinds[0] if isinstance(hint.__origin__, UnionType) else hint.__origin__
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    return kinds[0] if isinstance(hint, UnionType) else hint
 
 
-def flag_of(name: str, meta: msgspec.Meta) -> str:
-    """The option of a field."""
-    return (meta.extra or {})["flag"] or f"--{name.replace('_', '-')}"
-
-
-def _read(name: str, hint: Any, said: Any) -> Any:
+def _read(option: Option, kind: Any, said: Any) -> Any:
     """The value of a field. Raises InvalidInput, which names the option."""
-    (meta,), kind = hint.__metadata__, _kind(hint)
     is_enum = isinstance(kind, EnumType)
     choices = get_args(kind) if get_origin(kind) is Literal else tuple(kind) if is_enum else ()
-    parse = meta.extra["parse"] or (kind if is_enum else None)
+    parse = option.parse or (kind if is_enum else None)
     try:
-        if choices and said not in choices and not meta.extra["parse"]:
+        if choices and said not in choices and not option.parse:
             raise ValueError(f"{said!r} is not known; choose one of {', '.join(choices)}")
         return said if parse is None else parse(said)
     except ValueError as error:
-        raise InvalidInput(f"{flag_of(name, meta)}: {error}") from error
+        raise InvalidInput(f"{option.flags[0]}: {error}") from error
 
 
-State = Annotated[
-    Path | None,
-    typer.Option(
-        "--state", metavar="FOLDER", help="State folder. Default: $SWELL_STATE, else ~/.local/state/swell."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_SHARED = told_options("""
+state: FOLDER
+    State folder. Default: $SWELL_STATE, else ~/.local/state/swell.
+json:
+    Print JSON.
+run: FOLDER
+    Folder written by `swell simulate --stories`: show a job of that run.
+policy: NAME
+    With --run: the policy, if the run has several.
+format: NAME
+    Format of the trace. Default: detected from its content.
+strict (rare):
+    Refuse a trace that has malformed lines instead of skipping them.
+""")
+State = Annotated[Path | None, _told(_SHARED["state"])]
+Json = Annotated[bool, _told(_SHARED["json"])]
+Run = Annotated[Path | None, _told(_SHARED["run"])]
+RunPolicy = Annotated[str | None, _told(_SHARED["policy"])]
+Format = Annotated[str | None, _told(_SHARED["format"])]
+Strict = Annotated[bool, _told(_SHARED["strict"])]
 
 
 def _show_all_options(context: typer.Context, is_wanted: bool) -> None:
@@ -182,18 +206,27 @@ JobNames = Annotated[
     list[str],
     typer.Argument(**{**_OF_JOB, "help": f"{_OF_JOB['help'].removesuffix('.')}, or name of a group."}),
 ]
-Run = Annotated[
-    Path | None,
-    typer.Option(
-        "--run",
-        metavar="FOLDER",
-        help="Folder written by `swell simulate --stories`: show a job of that run.",
-    ),
-]
-RunPolicy = Annotated[
-    str | None,
-    typer.Option("--policy", metavar="NAME", help="With --run: the policy, if the run has several."),
-]
+
+
+def own_state(state: Path | None) -> StateFolder:
+    """The state folder of a platform of this machine. Raises InvalidInput: commands go to another machine."""
+    from swell.api.login import login_of
+    from swell.store.folder import StateFolder
+
+    if login := login_of(state):
+        raise InvalidInput(
+            f"commands go to {login.url}, and this one works on the platform's machine only; name a state "
+            "folder of this machine with --state, or `swell logout`"
+        )
+    return StateFolder(state)
+
+
+def left_folder(state: Path | None) -> StateFolder | None:
+    """The folder of a platform of this machine, which may be down; None: commands go to another machine."""
+    from swell.api.login import login_of
+    from swell.store.folder import StateFolder
+
+    return None if login_of(state) else StateFolder(state)
 
 
 def has_subcommand(context: typer.Context, state: Path | None, json: bool) -> bool:

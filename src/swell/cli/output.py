@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -13,11 +14,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from swell.model.errors import InvalidInput
 from swell.model.names import printable
-from swell.model.quantities import relative
+from swell.model.quantities import relative, span
+
+if TYPE_CHECKING:
+    from swell.model.booking import Booking
 
 #: A return begins a line again: bars of progress do so, and what a job says could write over what we say.
 _CONTROL_IN_LOGS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -163,6 +167,11 @@ def _cells(text: str) -> int:
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
+def print_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print comma-separated values; None is an empty one."""
+    csv.writer(sys.stdout, lineterminator="\n").writerows([headings, *rows])
+
+
 def print_json(value: object) -> None:
     """Print the value as indented JSON."""
     sys.stdout.write(_as_json(value))
@@ -184,7 +193,7 @@ def _as_json(value: object) -> str:
 
 
 def warn(text: str) -> None:
-    """What a user should know beside the result, also where no terminal is."""
+    """What a user should know besides the result, also where no terminal is."""
     print(f"swell: {text}", file=sys.stderr)
 
 
@@ -236,6 +245,14 @@ def clock(at_s: float, now_s: float) -> str:
 def moment(at_s: float, now_s: float) -> str:
     """`14:05:22 (in 41 s)`."""
     return f"{clock(at_s, now_s)} ({relative(at_s - now_s)})"
+
+
+def told_times(booking: Booking, now_s: float) -> tuple[str, str, str]:
+    """Begin and length of its next time, and how many follow."""
+    begin_s, end_s = booking.time_after(now_s) or booking.times_s[-1]
+    later = [one for one in booking.times_s if one[0] > begin_s]
+    more = f"{len(later)} more, the last {moment(later[-1][0], now_s)}" if later else ""
+    return moment(begin_s, now_s), span(end_s - begin_s), more
 
 
 def check_files(files: Mapping[str, Path | None], inputs: Iterable[Path]) -> None:

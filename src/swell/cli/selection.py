@@ -14,6 +14,7 @@ import typer
 
 import swell
 from swell.api.times import DAY_S, parse_time
+from swell.cli.options import left_folder
 from swell.cli.output import RunTimes, Times, warn
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
@@ -32,17 +33,12 @@ BY_IMPORTANCE = (HOLDING, frozenset({Phase.QUEUED}), ENDED)
 #: Words for phases besides their own names, as people type them.
 WORDS = {
     "open": HOLDING | {Phase.QUEUED},
-    "ended": ENDED,
-    "finished": ENDED,
-    "held": frozenset({Phase.QUEUED}),
-    "pending": frozenset({Phase.QUEUED}),
-    "waiting": frozenset({Phase.QUEUED}),
     "active": HOLDING,
-    "done": frozenset({Phase.SUCCEEDED}),
-    "success": frozenset({Phase.SUCCEEDED}),
-    "successful": frozenset({Phase.SUCCEEDED}),
-    "completed": frozenset({Phase.SUCCEEDED}),
+    **dict.fromkeys(("ended", "finished"), ENDED),
+    **dict.fromkeys(("held", "pending", "waiting"), frozenset({Phase.QUEUED})),
+    **dict.fromkeys(("done", "success", "successful", "completed"), frozenset({Phase.SUCCEEDED})),
     "error": frozenset({Phase.FAILED}),
+    "timeout": frozenset({Phase.TIMED_OUT}),
     "canceled": frozenset({Phase.CANCELLED}),
     "refused": frozenset({Phase.REJECTED}),
     **{phase.value: frozenset({phase}) for phase in Phase},
@@ -61,9 +57,7 @@ def connect_to_read(state: Path | None) -> Client:
     try:
         return swell.connect(state)
     except NoPlatform as error:
-        from swell.store.folder import StateFolder
-
-        if not StateFolder(state).journal.exists():
+        if (folder := left_folder(state)) is None or not folder.journal.exists():
             raise
         from swell.api.stored_transport import read_stored  # the scheduler, which clients do without
 

@@ -1,17 +1,21 @@
-"""`swell admin tokens`: what lets other machines join."""
+"""`swell node`, which joins a platform, and `swell admin tokens`, by which other machines may."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from swell.api.errors import InvalidOption
-from swell.cli.options import Json, State
+from swell.cli.options import Json, State, declared_options, described, own_state, seconds, with_groups
 from swell.cli.output import print_json, print_table
+from swell.executors.node.options import HOST_OPTIONS, NodeOptions
+from swell.model.quantities import span
 
 if TYPE_CHECKING:
     from swell.executors.remote.join_tokens import TokenList
@@ -36,9 +40,8 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token; ea
 @app.command("list")
 def list_tokens(state: State = None, json: Json = False) -> None:
     """List the join tokens that were given out."""
-    from swell.store.folder import StateFolder
 
-    with _tokens_of(StateFolder(state)) as tokens:
+    with _tokens_of(own_state(state)) as tokens:
         names = tokens.names
     if json:
         print_json(names)
@@ -57,21 +60,19 @@ def add(
     state: State = None,
 ) -> None:
     """Write a new join token to a file that only you can read. It is kept nowhere else."""
-    from swell.store.folder import StateFolder
 
     path = Path(f"{name}.join-token") if out is None else out
     if path.exists():
         raise InvalidOption(f"--out {path}: there is such a file; a token is written to a new one")
-    address = _add(StateFolder(state), name, path)
+    address = _add(own_state(state), name, path)
     print(f"hosts join with: swell node --join {address} --token-file {path}")
 
 
 @app.command()
 def revoke(name: Name, state: State = None) -> None:
     """End a join token for good. Hosts that joined with it are cut off, and end their workers."""
-    from swell.store.folder import StateFolder
 
-    with _tokens_of(StateFolder(state)) as tokens:
+    with _tokens_of(own_state(state)) as tokens:
         tokens.revoke(name)
     print(f"join token {name!r} is revoked")
 
@@ -135,3 +136,67 @@ def _tokens_of(folder: StateFolder) -> Iterator[TokenList]:
             f"the join tokens of {folder.path} cannot be changed ({error.strerror}); make room on its disk, "
             "and look whether it is the state folder of a platform"
         ) from error
+
+
+# ---------------------------------------------------------------- a machine that joins
+Host = Annotated[dict[str, Any], declared_options(NodeOptions, HOST_OPTIONS)]
+
+
+@with_groups
+@described("""
+leave: TIME
+    Join nothing: have the `swell node` that runs here leave within this time, such as 30s. Workers move away
+    meanwhile.
+accounts: GROUP
+    Run jobs of members of this group of the machine as these users. Root says so; the node goes on as the
+    account that has its state folder. Default: jobs that run as users go to other nodes.
+state: FOLDER
+    State folder of this node. Default: that of a platform with `-node` behind its name.
+""")
+def node(
+    options: Host, leave: str | None = None, accounts: str | None = None, state: Path | None = None
+) -> None:
+    """Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.
+
+    It joins again whenever the line breaks. Workers train on meanwhile, for as long as the lease of this
+    machine lasts (by default 30 s).
+    """
+    folder = host_folder(state)
+    if leave is not None:
+        _leave(folder, seconds("leave", leave))
+        return
+    if not options.get("join") or not options.get("token_file"):
+        raise InvalidOption(
+            "--join and --token-file are both needed to join a platform: `swell up --listen` prints them"
+        )
+    if accounts:
+        from swell.executors.local.accounts.client import become_owner
+
+        become_owner(folder, accounts)
+    sys.stdout.flush()
+    os.execv(sys.executable, NodeOptions(**options).command(folder))  # noqa: S606
+
+
+def host_folder(state: Path | None) -> Path:
+    """State folder of a host. `state`: as it was chosen."""
+    from swell.store.folder import default_path
+
+    own = default_path(os.environ)
+    return own.with_name(f"{own.name}-node") if state is None else state.expanduser().absolute()
+
+
+def _leave(folder: Path, within_s: float) -> None:
+    """Raises InvalidOption."""
+    from swell.executors.node.state import HostStateError
+    from swell.executors.node.withdrawal import order_leave
+
+    try:
+        order_leave(folder, within_s)
+    except HostStateError as error:
+        raise InvalidOption(f"--leave: {error}") from error
+    except OSError as error:
+        raise InvalidOption(
+            f"--leave: the host process cannot be told ({error.strerror}); it belongs to another user, "
+            "or the disk is full: send it SIGTERM instead, which kills its workers"
+        ) from error
+    print(f"this host leaves within {span(within_s)}, sooner if its workers have moved away")

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli.options import HelpAll, Json, declared_options, seconds, with_groups
+from swell.cli.options import Format, HelpAll, Json, Strict, declared_options, described, seconds, with_groups
 from swell.cli.output import check_files, print_json, print_table, warn
-from swell.cli.simulate_conditions import Format, Profiles, Strict
 from swell.model.errors import InvalidInput
 from swell.model.quantities import span
-from swell.sim.traces.fill import FillRules
+from swell.sim.traces.entry import plural
+from swell.sim.traces.fill import FILL_OPTIONS, FillRules
 from swell.sim.traces.read import TraceStatistics
-from swell.sim.traces.record import plural
 
 if TYPE_CHECKING:
     from swell.sim.traces.entry import Trace
@@ -104,46 +103,9 @@ HOUR_S = 3600.0
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Trace; may be gzipped (.gz).")]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="File to write; gzipped if its name ends in .gz.")]
-Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Number of jobs.")]
-Kind = Annotated[
-    str,
-    typer.Option(
-        "--arrivals",
-        metavar="LAW",
-        help="Arrival process: poisson, bursty (a high rate and a quarter of it in turn) or diurnal.",
-    ),
-]
-PerHour = Annotated[
-    float,
-    typer.Option("--per-hour", metavar="JOBS", help="Mean arrival rate; for bursty arrivals the high rate."),
-]
-Phase = Annotated[
-    str,
-    typer.Option(
-        "--phase",
-        metavar="DURATION",
-        help="Length of each phase of bursty arrivals, which begin with the high rate.",
-    ),
-]
-Devices = Annotated[
-    str | None,
-    typer.Option(
-        "--devices",
-        metavar="N:WEIGHT,...",
-        help="Weights of the numbers of devices that jobs request. Default: 1:70,2:10,4:8,8:8,16:4.",
-    ),
-]
-Median = Annotated[str, typer.Option("--median", metavar="DURATION", help="Median duration of a job.")]
-Spread = Annotated[
-    float,
-    typer.Option(
-        "--spread", metavar="S", help="Standard deviation of log(duration); 0: all jobs take equally long."
-    ),
-]
 
 #: Of a log whose jobs may name models.
-Filling = Annotated[dict[str, Any], declared_options(FillRules, {"buggy_share", "cancelled_share"})]
-Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
+Filling = Annotated[FillRules, declared_options(FillRules, FILL_OPTIONS, FillRules)]
 
 app = typer.Typer(name="trace", add_completion=False, rich_markup_mode=None)
 
@@ -175,11 +137,16 @@ def info(
 
 @app.command()
 @with_groups
+@described("""
+profiles: FOLDER|NAME
+    Throughput profiles: a folder of tables MODEL.csv, or hu, law, law:EXPONENT, saxena. Missing fields are
+    filled from them.
+""")
 def convert(
     file: File,
     out: Out,
     *,
-    profiles: Profiles = None,
+    profiles: str | None = None,
     filling: Filling,
     format: Format = None,
     strict: Strict = False,
@@ -191,28 +158,45 @@ def convert(
     """
     from swell.sim.traces.read import read
 
-    rules = FillRules(**filling)
     check_files({"OUT": out}, [])
     log = read(file, format, strict)
     for line in log.warnings:
         warn(f"{file}: {line}")
     jobs, lines = plural(len(log.jobs), "job"), plural(len(log.skipped), "line")
     print(f"{file}: {log.format}, {jobs}, {lines} skipped")
-    _write(log, out, profiles, rules)
+    _write(log, out, profiles, filling)
 
 
 @app.command()
+@described("""
+jobs: N
+    Number of jobs.
+arrivals: LAW
+    Arrival process: poisson, bursty (a high rate and a quarter of it in turn) or diurnal.
+per_hour: JOBS
+    Mean arrival rate; for bursty arrivals the high rate.
+phase: DURATION
+    Length of each phase of bursty arrivals, which begin with the high rate.
+devices: N:WEIGHT,...
+    Weights of the numbers of devices that jobs request. Default: 1:70,2:10,4:8,8:8,16:4.
+median: DURATION
+    Median duration of a job.
+spread: S
+    Standard deviation of log(duration); 0: all jobs take equally long.
+seed: N
+    Random seed.
+""")
 def generate(
     out: Out,
     *,
-    jobs: Jobs = 1000,
-    arrivals: Kind = "poisson",
-    per_hour: PerHour = 60.0,
-    phase: Phase = "1h",
-    devices: Devices = None,
-    median: Median = "1h",
-    spread: Spread = 1.5,
-    seed: Seed = 0,
+    jobs: int = 1000,
+    arrivals: str = "poisson",
+    per_hour: float = 60.0,
+    phase: str = "1h",
+    devices: str | None = None,
+    median: str = "1h",
+    spread: float = 1.5,
+    seed: int = 0,
 ) -> None:
     """Generate a trace: Poisson, bursty or diurnal arrivals, devices by weight, log-normal durations.
 
@@ -228,12 +212,12 @@ def generate(
 
 def _write(trace: Trace, out: Path, profiles: str | None = None, rules: FillRules | None = None) -> None:
     """Write the trace as it is, or filled from `profiles`, and print what was done."""
-    from swell.sim.profiles.load import load
+    from swell.sim.profiles.built_in import load
     from swell.sim.traces.fill import fill
     from swell.sim.traces.formats.plain import write_plain
 
     filled = None if profiles is None else fill(trace, load(profiles), rules)
-    jobs = trace.jobs if filled is None else tuple(job.as_trace_job() for job in filled.jobs)
+    jobs = trace.jobs if filled is None else filled.jobs
     write_plain(out, jobs, trace.epoch_s)
     if filled is not None:
         for line in (*filled.filled, *(f"left out: {why}" for why in filled.left_out())):
@@ -242,15 +226,15 @@ def _write(trace: Trace, out: Path, profiles: str | None = None, rules: FillRule
 
 
 def _arrivals(law: str, per_hour: float, phase: str) -> Arrivals:
-    from swell.sim.traces.generate import Bursty, Diurnal, Poisson
+    from swell.sim.traces.generate import bursty, diurnal, poisson
 
     per_s = per_hour / HOUR_S
     if law == "poisson":
-        return Poisson(per_s)
+        return poisson(per_s)
     if law == "bursty":
-        return Bursty(high_per_s=per_s, low_per_s=per_s / 4, phase_s=seconds("phase", phase))
+        return bursty(high_per_s=per_s, low_per_s=per_s / 4, phase_s=seconds("phase", phase))
     if law == "diurnal":
-        return Diurnal(mean_per_s=per_s)
+        return diurnal(mean_per_s=per_s)
     raise InvalidInput(f"--arrivals is {law!r}; choose one of poisson, bursty, diurnal")
 
 

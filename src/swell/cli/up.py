@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,11 +14,14 @@ import msgspec
 import typer
 
 from swell.api.errors import InvalidOption
+from swell.api.installed import lack_of_torch
 from swell.cli.options import (
     HelpAll,
     OptionGroup,
     State,
     declared_options,
+    described,
+    own_state,
     show_options,
     with_groups,
     words_behind,
@@ -25,11 +29,11 @@ from swell.cli.options import (
 from swell.executors.engine import Engine, OptionValue, flags_of, words_of
 from swell.executors.engines import ENGINES, engine_type
 from swell.model.quantities import format_duration
-from swell.platform_options import PlatformOptions
+from swell.platform_options import PLATFORM_OPTIONS, PlatformOptions
 from swell.plugins import meaning
 from swell.settings import parse_setting, spell
 from swell.store.errors import StateError
-from swell.store.folder import StateFolder
+from swell.store.folder import StateFolder, named_user
 
 #: Options of `swell up` that no field of its own options is named for.
 RESERVED = frozenset({"set", "state", "foreground", "help"})
@@ -51,10 +55,10 @@ def options_of_engines(taken: Collection[str]) -> OptionGroup:
     return OptionGroup(tuple(_parameter(option, kinds) for option, kinds in found.items()), dict)
 
 
-def about_engines() -> str:
-    """Help of `--engine`."""
-    told = ", ".join(f"{name} ({kind.brings})" for name, kind in ENGINES.items())
-    return f"What brings machines: {told}. `--engine ENGINE --help` lists options of one. Default: local."
+_BROUGHT = ", ".join(f"{name} ({kind.brings})" for name, kind in ENGINES.items())
+ABOUT_ENGINES = (
+    f"What brings machines: {_BROUGHT}. `--engine ENGINE --help` lists options of one. Default: local."
+)
 
 
 def show_options_of_engine(context: typer.Context, name: str | None) -> str | None:
@@ -83,79 +87,69 @@ def _parameter(option: str, kinds: list[type[Engine]]) -> inspect.Parameter:
 DEFAULTS = PlatformOptions()
 
 
-Said = Annotated[dict[str, Any], declared_options(PlatformOptions)]
+Said = Annotated[dict[str, Any], declared_options(PlatformOptions, PLATFORM_OPTIONS)]
 #: Options that no field of `PlatformOptions` declares.
 OTHERS = ("port", "metrics_port", "metrics_address", "engine")
 OfEngines = Annotated[dict[str, Any], options_of_engines([*PlatformOptions.__struct_fields__, *OTHERS])]
-Port = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT",
-        help="Control API port on 127.0.0.1; 0 picks a free one. Default: no port, only the Unix socket in "
-        "the state folder.",
-    ),
-]
-MetricsPort = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT",
-        help="Port for Prometheus, on 127.0.0.1: GET /metrics, with the token in `metrics-token` of the "
-        "state folder; 0 picks a free one. Default: none.",
-    ),
-]
-MetricsAddress = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        hidden=True,
-        help="IP address of this machine at which --metrics-port is, for a Prometheus that is not on it: "
-        "0.0.0.0 for all of them. Metrics and their token go unencrypted. Default: 127.0.0.1.",
-    ),
-]
 EngineName = Annotated[
     str | None,
-    typer.Option(metavar="ENGINE", is_eager=True, callback=show_options_of_engine, help=about_engines()),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Change a setting, such as ready_s=300 (a wrong name prints all); may be repeated. Other "
-        "settings keep their previous values; '' resets all.",
-    ),
-]
-Foreground = Annotated[
-    bool,
-    typer.Option("--foreground", help="Run in the foreground until Ctrl-C instead of in the background."),
+    typer.Option(metavar="ENGINE", is_eager=True, callback=show_options_of_engine, help=ABOUT_ENGINES),
 ]
 
 
 @with_groups
+@described("""
+port: PORT
+    Control API port on 127.0.0.1; 0 picks a free one. Default: no port, only the Unix socket in the state
+    folder.
+metrics_port: PORT
+    Port for Prometheus, on 127.0.0.1: GET /metrics, with the token in `metrics-token` of the state folder; 0
+    picks a free one. Default: none.
+metrics_address (rare): ADDRESS
+    IP address of this machine at which --metrics-port is, for a Prometheus that is not on it: 0.0.0.0 for all
+    of them. Metrics and their token go unencrypted. Default: 127.0.0.1.
+set_ (--set): NAME=VALUE
+    Change a setting, such as ready_s=300 (a wrong name prints all); may be repeated. Other settings keep
+    their previous values; '' resets all.
+foreground:
+    Run in the foreground until Ctrl-C instead of in the background.
+""")
 def up(
     context: typer.Context,
     said: Said,
     of_engine: OfEngines,
-    port: Port = None,
-    metrics_port: MetricsPort = None,
-    metrics_address: MetricsAddress = None,
+    port: int | None = None,
+    metrics_port: int | None = None,
+    metrics_address: str | None = None,
     engine: EngineName = None,
-    set_: Settings = None,
+    set_: list[str] | None = None,
     state: State = None,
-    foreground: Foreground = False,
+    foreground: bool = False,
     help_all: HelpAll = False,
 ) -> None:
     """Start the platform, or continue a stopped one.
 
     Omitted options keep their previous values, and '' stands for the default.
     """
-    folder = StateFolder(state)
+    folder = own_state(state)
+    if (
+        group := said.get("accounts")
+    ) and os.geteuid() == 0:  # only what is said now, and no remembered group
+        from swell.executors.local.accounts.client import become_owner
+
+        become_owner(folder.path, group)  # root leaves its rights to the helper process
     folder.check_owner()
     _check_metrics_address(metrics_port, metrics_address)
     options, remembered = choose(folder, {**said, "engine": engine, "settings": set_}, of_engine)
     options.check()
+    _check_helper(options.accounts, folder)
+    is_as_before = bool(said.get("accounts")) and options == _last(folder)
+    if is_as_before and (running := folder.read_endpoint()) and running.is_alive:
+        print("the platform is up, and so is the process of root that runs jobs as users")
+        return
     _check_modules(options.preload)
-    _note_lack_of_torch()
+    if lack := lack_of_torch():  # no error: jobs may name another interpreter
+        print(f"note: {lack}", file=sys.stderr)
     if foreground:
         from swell.api.daemon import serve
 
@@ -185,7 +179,7 @@ def choose(
     of_this = _of_engine(kind, of_engine)
     of_last = last.engine_options if kind.name == last.engine else {}
     before = engine_type(last.engine) if last.engine in ENGINES else kind
-    if last.devices == before.devices:  # which nobody said
+    if last.devices == before.devices:  # which was not said
         given.setdefault("devices", kind.devices)
     options = msgspec.structs.replace(
         last,
@@ -233,6 +227,17 @@ def _last(folder: StateFolder) -> PlatformOptions:
         return DEFAULTS
 
 
+def _check_helper(group: str, folder: StateFolder) -> None:
+    """Raises InvalidOption: no helper process would start the jobs of users."""
+    from swell.executors.local.accounts.client import is_there
+
+    if group and not is_there():
+        raise InvalidOption(
+            f"--accounts {group}: only root can start the process that runs jobs as users; run `sudo swell "
+            f"up --accounts {group} --state {folder.path}`, or end that with --accounts ''"
+        )
+
+
 def _check_metrics_address(port: int | None, address: str | None) -> None:
     """Raises InvalidOption."""
     from ipaddress import ip_address
@@ -259,14 +264,6 @@ def _check_modules(modules: Iterable[str]) -> None:
                 f"--preload: there is no module {module!r} for {sys.executable}; "
                 "install it there, or name another"
             )
-
-
-def _note_lack_of_torch() -> None:
-    """No error: jobs may name another interpreter."""
-    from swell.api.installed import lack_of_torch
-
-    if lack := lack_of_torch():
-        print(f"note: {lack}", file=sys.stderr)
 
 
 def _start(
@@ -296,7 +293,20 @@ def _start(
         for about in (ABOUT_SHARES, ABOUT_PROMISES):
             if why := cluster.warnings.get(about):
                 print(f"note: {why}", file=sys.stderr)
+        _tell_whose_jobs_are(options)
         _tell_of_engine(folder, options)
+        if at := client.endpoint.network_url:
+            print(f"users on other machines: swell login {at}, fingerprint {client.endpoint.fingerprint}")
+
+
+def _tell_whose_jobs_are(options: PlatformOptions) -> None:
+    account = named_user(os.geteuid())
+    if options.accounts:
+        print(
+            f"jobs run as who submitted them, a member of {options.accounts}; those of the owner as {account}"
+        )
+    elif options.share:
+        print(f"all jobs run as {account}")
 
 
 def _tell_of_engine(folder: StateFolder, options: PlatformOptions) -> None:
@@ -306,13 +316,8 @@ def _tell_of_engine(folder: StateFolder, options: PlatformOptions) -> None:
     if engine.trust:
         print(f"note: {engine.trust}", file=sys.stderr)
     if engine.is_joined_by_hand and options.listen:
-        _print_how_to_join(folder)
+        from swell.cli.tokens import ensure_first_token
 
-
-def _print_how_to_join(folder: StateFolder) -> None:
-    """Print how hosts join, with the file of a token; the first token is made if there is none yet."""
-    from swell.cli.tokens import ensure_first_token
-
-    address, path = ensure_first_token(folder)
-    print(f"hosts join with: swell node --join {address} --token-file {path.name}")
-    print(f"the token is in {path}: copy it to each host; who has it can join")
+        address, path = ensure_first_token(folder)
+        print(f"hosts join with: swell node --join {address} --token-file {path.name}")
+        print(f"the token is in {path}: copy it to each host; who has it can join")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
@@ -15,11 +13,11 @@ import typer
 import swell
 from swell.api.user_list import OWNER
 from swell.cli.commands import AdminGroup
-from swell.cli.options import Json, State, parsed, seconds
-from swell.cli.output import clock, print_json, print_table
+from swell.cli.options import Json, State, described, left_folder, own_state, parsed, seconds
+from swell.cli.output import clock, print_csv, print_json, print_table
 from swell.cli.selection import parse_since
 from swell.model.job_query import choose
-from swell.model.job_sums import UsageGroup
+from swell.model.job_sums import OWN_TEXTS, UsageGroup
 from swell.model.quantities import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -27,15 +25,8 @@ if TYPE_CHECKING:
     from swell.model.job_sums import UsageReport
     from swell.model.view import JobView, PrunedJob
 
-#: What a row of device hours is about.
-COLUMNS: dict[UsageGroup, tuple[str, ...]] = {
-    UsageGroup.USER: ("user",),
-    UsageGroup.TENANT: ("tenant",),
-    UsageGroup.CLASS: ("job_class",),
-    UsageGroup.KIND: ("kind",),
-    UsageGroup.JOB: ("job", "name", "user", "tenant", "job_class", "kind"),
-    UsageGroup.ALL: ("user", "tenant", "job_class", "kind"),
-}
+#: Of a row: what was held, how much of that was used, and of what part that is known.
+HOURS = ("device_hours", "used_hours", "measured_hours")
 
 app = typer.Typer(
     name="admin", cls=AdminGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True
@@ -47,29 +38,25 @@ def admin() -> None:
     """Users, tenants, join tokens, device hours, copies, and what a platform keeps."""
 
 
+@described("""
+since: TIME
+    From then on: 7d for seven days ago, or 2030-01-31. Default: 30 days ago.
+until: TIME
+    Until then, likewise. Default: now.
+by:
+    What has a line of its own; all: each combination of user, tenant, class and kind.
+""")
 def usage(
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="From then on: 7d for seven days ago, or 2030-01-31. Default: 30 days ago."
-        ),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Until then, likewise. Default: now.")
-    ] = None,
-    by: Annotated[
-        UsageGroup,
-        typer.Option(
-            help="What has a line of its own; all: each combination of user, tenant, class and kind."
-        ),
-    ] = UsageGroup.USER,
+    since: str | None = None,
+    until: str | None = None,
+    by: UsageGroup = UsageGroup.USER,
     state: State = None,
     json: Json = False,
 ) -> None:
     """Print device hours as CSV: of your own jobs or, to operators, of all.
 
     Device hours are devices times the time for which a job's gangs trained on them; start-up and trial runs
-    are not counted.
+    are not counted. Used hours are those in which the devices computed, of the measured hours.
     """
     now_s = time.time()
     since_s, until_s = parse_since(since)(now_s), parse_since(until, "until")(now_s)
@@ -83,11 +70,12 @@ def usage(
 
 def _print_csv(report: UsageReport) -> None:
     """A line of names, then one for each row. Device hours are not rounded."""
-    columns = COLUMNS[report.by]
-    lines = csv.DictWriter(sys.stdout, [*columns, "device_hours"], extrasaction="ignore", lineterminator="\n")
-    lines.writeheader()
+    columns, rows = [*OWN_TEXTS[report.by], *HOURS], list[list[object]]()
     for row in report.rows:
-        lines.writerow({**msgspec.structs.asdict(row), "user": row.user or OWNER.name})
+        used_hours = "-" if row.used_hours is None else row.used_hours
+        told = msgspec.structs.asdict(row) | {"user": row.user or OWNER.name, "used_hours": used_hours}
+        rows.append([told[column] for column in columns])
+    print_csv(columns, rows)
 
 
 def replay(state: State = None, json: Json = False) -> None:
@@ -97,9 +85,8 @@ def replay(state: State = None, json: Json = False) -> None:
     The platform may be running. Exit status 1: there is a difference.
     """
     from swell.store.errors import StateError
-    from swell.store.folder import StateFolder
 
-    folder = StateFolder(state)
+    folder = own_state(state)
     if not folder.journal.exists():
         raise StateError(f"there is no journal in state folder {folder.path}; choose another with --state")
     from swell.assemble import replay_journal
@@ -123,20 +110,21 @@ def _said(found: Replay) -> str:
     )
 
 
+@described("""
+jobs (argument): JOB
+    Ids of ended jobs.
+older_than: TIME
+    Jobs that ended longer ago than this, such as 7d or 12h.
+keep_bytes: SIZE
+    Oldest jobs first, until the folders of ended jobs hold at most this much, such as 10G.
+dry_run:
+    List the jobs without removing them.
+""")
 def prune(
-    jobs: Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Ids of ended jobs.")] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Jobs that ended longer ago than this, such as 7d or 12h."),
-    ] = None,
-    keep_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Oldest jobs first, until the folders of ended jobs hold at most this much, such as 10G.",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the jobs without removing them.")] = False,
+    jobs: list[str] | None = None,
+    older_than: str | None = None,
+    keep_bytes: str | None = None,
+    dry_run: bool = False,
     state: State = None,
 ) -> None:
     """Remove ended jobs with their logs, checkpoints and records."""
@@ -156,17 +144,16 @@ def _prune(
 ) -> list[PrunedJob]:
     """Prune ended jobs: by the platform, or in its place if none is running."""
     from swell.api.client import NoPlatform
-    from swell.store.folder import StateFolder
 
     try:
         with swell.connect(state) as client:
             job_ids = [client.find_job(name).id for name in jobs]
             return client.prune(job_ids, before_s, keep_bytes, is_dry_run)
     except NoPlatform:
-        folder = StateFolder(state)
-        if not folder.journal.exists() and not folder.jobs.exists():
+        folder = left_folder(state)
+        if folder is None or not (folder.journal.exists() or folder.jobs.exists()):
             raise
-    from swell.api.job_file import load_webhooks
+    from swell.api.job_file import load_addresses
     from swell.assemble import prune_left_behind
     from swell.live.pruning import PruneRequest
 
@@ -174,7 +161,7 @@ def _prune(
         return [choose(ended, name, "no platform is up, and the job has not ended").id for name in jobs]
 
     request = PruneRequest(ended_before_s=before_s, keep_bytes=keep_bytes, is_dry_run=is_dry_run)
-    return prune_left_behind(folder.path, request, find, load_webhooks(folder.webhooks_file))
+    return prune_left_behind(folder.path, request, find, load_addresses(folder))
 
 
 def _tell(pruned: Sequence[PrunedJob], is_dry_run: bool) -> None:

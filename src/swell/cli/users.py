@@ -12,12 +12,13 @@ import msgspec
 import typer
 
 from swell.api.role import Role
-from swell.cli.options import Json, State, has_subcommand, parsed
+from swell.cli.options import Json, State, described, has_subcommand, own_state, parsed
 from swell.cli.output import clock, print_json, print_table
 
 if TYPE_CHECKING:
     from swell.api.user_list import TenantLimits
     from swell.model.quota import Quota, TenantDevices
+    from swell.model.usage import AccountShare
     from swell.store.folder import StateFolder
 
 users_app = typer.Typer(name="users", rich_markup_mode=None, add_completion=False)
@@ -25,7 +26,7 @@ users_app = typer.Typer(name="users", rich_markup_mode=None, add_completion=Fals
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 
 tenants_app = typer.Typer(name="tenants", rich_markup_mode=None, add_completion=False)
-HEADINGS = ("TENANT", "OPEN JOBS", "DEVICES", "SHARE", "IN USE")
+HEADINGS = ("TENANT", "OPEN JOBS", "DEVICES", "SHARE", "WEIGHT", "IN USE", "USED LATELY")
 #: By kind of device, of one tenant.
 Held = Mapping[str, "TenantDevices"]
 T = TypeVar("T")
@@ -53,21 +54,14 @@ def list_users(context: typer.Context, state: State = None, json: Json = False) 
 
 
 @users_app.command()
-def add(
-    name: UserName,
-    role: Annotated[
-        str,
-        typer.Option(
-            metavar="ROLE",
-            help="What the user may do: view (see everything), submit (also submit, cancel, retry and change "
-            "deadlines of jobs of one tenant) or operate (everything).",
-        ),
-    ],
-    tenant: Annotated[
-        str | None, typer.Option(metavar="TENANT", help="With role submit: whose jobs.")
-    ] = None,
-    state: State = None,
-) -> None:
+@described("""
+role: ROLE
+    What the user may do: view (see everything), submit (also submit, cancel, retry and change deadlines of
+    jobs of one tenant) or operate (everything).
+tenant: TENANT
+    With role submit: whose jobs.
+""")
+def add(name: UserName, role: str, tenant: str | None = None, state: State = None) -> None:
     """Add a user and print their token, once: it is kept nowhere."""
     from swell.api.fields import formed
     from swell.api.user_list import UserList
@@ -95,9 +89,8 @@ def remove(name: UserName, state: State = None) -> None:
 def own_folder(state: Path | None) -> StateFolder:
     """That of a platform, up or not, which is the caller's."""
     from swell.store.errors import StateError
-    from swell.store.folder import StateFolder
 
-    folder = StateFolder(state)
+    folder = own_state(state)
     folder.check_owner()
     if folder.endpoint.exists() and not folder.token.exists():
         raise StateError(
@@ -109,13 +102,13 @@ def own_folder(state: Path | None) -> StateFolder:
 
 def note_access(folder: StateFolder, operation: str, about: str) -> None:
     """Log what the owner did by a command about users."""
-    from swell.api.user_list import OWNER, AccessEntry, AccessLog
+    from swell.api.user_list import OWNER, AccessEntry, UserList
 
     role = OWNER.role.word
     entry = AccessEntry(
         at_s=time.time(), user=OWNER.name, role=role, operation=operation, about=about, status=200
     )
-    AccessLog(folder.path).append(entry)
+    UserList(folder.path).log_access(entry)
 
 
 def _role(text: str) -> Role:
@@ -127,60 +120,69 @@ def _role(text: str) -> Role:
 
 @tenants_app.callback(invoke_without_command=True)
 def list_tenants(context: typer.Context, state: State = None, json: Json = False) -> None:
-    """List the tenants that have limits, and what those with quotas use while the platform is up."""
+    """List the tenants that have limits or have used devices lately, and what they use."""
     if has_subcommand(context, state, json):
         return
-    from swell.api.user_list import UserList
+    from swell.api.user_list import NO_LIMITS, UserList
 
     folder = own_folder(state)
-    tenants = UserList(folder.path).tenants()
-    held = _held(folder, tenants)
+    limited = UserList(folder.path).tenants()
+    held, used = _in_use(folder, limited)
+    tenants = {**limited, **{name: NO_LIMITS for name in used if name not in limited}}
+    told = [(name, limits, held.get(name), used.get(name)) for name, limits in tenants.items()]
     if json:
-        print_json({name: _as_told(limits, held.get(name)) for name, limits in tenants.items()})
-    elif tenants:
-        print_table(HEADINGS, [_row(name, limits, held.get(name)) for name, limits in tenants.items()])
+        print_json({one[0]: _as_told(*one[1:]) for one in told})
+    elif told:
+        print_table(HEADINGS, [_row(*one) for one in told])
     else:
         print("no tenant has limits; give some with `swell admin tenants limit TENANT --open-jobs N`")
 
 
-def _held(folder: StateFolder, tenants: Mapping[str, TenantLimits]) -> Mapping[str, Held]:
-    """Devices held and allowed, by tenant that has a quota and kind; empty if no platform answers."""
+def _in_use(
+    folder: StateFolder, tenants: Mapping[str, TenantLimits]
+) -> tuple[Mapping[str, Held], Mapping[str, AccountShare]]:
+    """Devices held and allowed, by tenant that has a quota and kind, and what accounts have used.
+
+    Both are empty if no platform answers.
+    """
     from swell.api.client import connect_as_owner
     from swell.api.errors import ApiError, NoPlatform
     from swell.model.job import Phase
     from swell.model.quota import devices_of_tenants
 
     quotas = {name: quota for name, limits in tenants.items() if (quota := limits.quota) is not None}
-    if not quotas:
-        return {}
     try:
         with connect_as_owner(folder.path) as client:
-            nodes = client.cluster().nodes
+            cluster = client.cluster()
             open_jobs = client.jobs([phase for phase in Phase if phase.holds_devices])
     except (ApiError, NoPlatform):
-        return {}
+        return {}, {}
     found: dict[str, dict[str, TenantDevices]] = {}
-    for (tenant, kind), devices in devices_of_tenants(quotas, nodes, open_jobs).items():
+    for (tenant, kind), devices in devices_of_tenants(quotas, cluster.nodes, open_jobs).items():
         found.setdefault(tenant, {})[kind] = devices
-    return found
+    return found, {account.name: account for account in cluster.accounts}
 
 
-def _as_told(limits: TenantLimits, held: Held | None) -> dict[str, object]:
+def _as_told(limits: TenantLimits, held: Held | None, used: AccountShare | None) -> dict[str, object]:
     told = msgspec.to_builtins(limits)
+    if used is not None:
+        told |= {"used_device_h": used.used_device_h, "share_device_h": used.share_device_h}
     if held is not None:
         told["held"] = {kind: {"devices": found.num_held, "most": found.most} for kind, found in held.items()}
     return dict(told)
 
 
-def _row(name: str, limits: TenantLimits, held: Held | None) -> tuple[str, ...]:
-    from swell.model.quota import told_share
+def _row(name: str, limits: TenantLimits, held: Held | None, used: AccountShare | None) -> tuple[str, ...]:
+    from swell.model.quota import told_share, told_tenant
 
     return (
-        name,
+        told_tenant(name),
         _shown(limits.open_jobs),
         _shown(limits.devices),
         _shown(limits.share, told_share),
+        f"{limits.weight:g}",
         _shown_held(held),
+        "-" if used is None else used.told,
     )
 
 
@@ -196,27 +198,25 @@ def _shown(limit: T | None, told: Callable[[T], str] = str) -> str:
 
 
 @tenants_app.command()
+@described("""
+tenant (argument): TENANT
+    As jobs name it.
+open_jobs: N
+    Most jobs that have not ended; any: no limit. Default: as before.
+devices: N
+    Devices that its jobs claim together, of each kind: more only while no other job needs them; any: no
+    limit. Default: as before.
+share: PERCENTAGE
+    The same as a share of the devices that are there, as 25%; any: no limit. Default: as before.
+weight: NUMBER
+    With 2 the tenant may use twice as much as one with 1 before others come first. Default: as before.
+""")
 def limit(
-    tenant: Annotated[str, typer.Argument(metavar="TENANT", help="As jobs name it.")],
-    open_jobs: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Most jobs that have not ended; any: no limit. Default: as before."),
-    ] = None,
-    devices: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Most devices that its jobs use together, of each kind; any: no limit. Default: as before.",
-        ),
-    ] = None,
-    share: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PERCENTAGE",
-            help="The same as a share of the devices that are there, as 25%; any: no limit. Default: as "
-            "before.",
-        ),
-    ] = None,
+    tenant: str,
+    open_jobs: str | None = None,
+    devices: str | None = None,
+    share: str | None = None,
+    weight: str | None = None,
     state: State = None,
 ) -> None:
     """Limit what a tenant submits, from the next submission on, and how many devices its jobs hold.
@@ -224,11 +224,11 @@ def limit(
     Jobs that it has go on. A quota of devices holds within seconds; promised deadlines come first.
     """
     from swell.api.fields import formed
-    from swell.api.user_list import TenantLimits, UserList, parse_devices, parse_share
+    from swell.api.user_list import TenantLimits, UserList, parse_devices, parse_share, parse_weight
     from swell.model.quota import told_share
 
-    if (open_jobs, devices, share) == (None, None, None):
-        raise typer.BadParameter("give --open-jobs, --devices or --share")
+    if (open_jobs, devices, share, weight) == (None, None, None, None):
+        raise typer.BadParameter("give --open-jobs, --devices, --share or --weight")
     folder, name = own_folder(state), formed("tenant", tenant)
     users = UserList(folder.path)
     before = users.limits_of(name)
@@ -236,6 +236,7 @@ def limit(
         open_jobs=_parsed("open-jobs", open_jobs, before.open_jobs, _number),
         devices=_parsed("devices", devices, before.devices, parse_devices),
         share=_parsed("share", share, before.share, parse_share),
+        weight=_parsed("weight", weight, before.weight, parse_weight) or 1.0,
     )
     if limits.quota is not None and limits.quota != before.quota:
         _check_kept(folder, name, limits.quota)
@@ -244,7 +245,7 @@ def limit(
     note_access(folder, "tenants limit", name)
     print(
         f"tenant {name}: open jobs: {_shown(limits.open_jobs)}, devices: {_shown(limits.devices)}, "
-        f"share of devices: {_shown(limits.share, told_share)}"
+        f"share of devices: {_shown(limits.share, told_share)}, weight: {limits.weight:g}"
     )
 
 

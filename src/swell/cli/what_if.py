@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from swell.cli.options import Json, State
+from swell.cli.options import Json, State, described
 from swell.cli.output import clock, moment, print_json, print_table, warn
 from swell.model.quantities import span
 
@@ -21,25 +21,24 @@ HEADINGS = ("JOB", "CLASS", "DEADLINE", "NOW", "THEN", "DIFFERENCE")
 NOTHING_S = 0.5
 
 
+@described("""
+policy: NAME
+    Switch to this policy now.
+add_nodes (count): N
+    Add N nodes that are like the last existing one.
+kind: KIND
+    Kind of device of the added nodes. Default: the only kind that there is.
+drain: NODE
+    Drain this node. May be given several times.
+submit: FILE.yaml
+    Submit the jobs of this file.
+""")
 def what_if(
-    policy: Annotated[str | None, typer.Option(metavar="NAME", help="Switch to this policy now.")] = None,
-    add_nodes: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Add N nodes that are like the last existing one.")
-    ] = 0,
-    kind: Annotated[
-        str,
-        typer.Option(
-            metavar="KIND",
-            help="Kind of device of the added nodes. Default: the only kind that there is.",
-            show_default=False,
-        ),
-    ] = "",
-    drain: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="Drain this node. May be given several times.")
-    ] = None,
-    submit: Annotated[
-        Path | None, typer.Option(metavar="FILE.yaml", help="Submit the jobs of this file.")
-    ] = None,
+    policy: str | None = None,
+    add_nodes: int = 0,
+    kind: str = "",
+    drain: list[str] | None = None,
+    submit: Path | None = None,
     state: State = None,
     json: Json = False,
 ) -> None:

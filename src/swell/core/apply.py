@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import singledispatch
+from collections.abc import Callable, Iterable
+from typing import get_type_hints
 
 import msgspec
 
@@ -18,12 +19,13 @@ from swell.core.feedback import (
     learn_stretch,
     note_phase,
 )
-from swell.core.gang import NO_GANG
+from swell.core.fixed_events import OF_FIXED_JOBS
+from swell.core.gang import NO_GANG, UnknownGang, UnknownGangEvent
+from swell.core.node_failures import note_failure
 from swell.core.progress import JobProgress, Mark
-from swell.core.record import AskedDeadline, JobRecord
+from swell.core.record import MOST_LINKS, AskedDeadline, JobRecord
 from swell.core.setbacks import MAX_SETBACKS
 from swell.core.state import HeadState
-from swell.core.unknown_gangs import UnknownGang, UnknownGangEvent
 from swell.model import event as events
 from swell.model.failure import failure_sentence
 from swell.model.job import LOSS, Elasticity, JobClass, Phase
@@ -42,21 +44,19 @@ def apply(state: HeadState, event: events.Event) -> None:
         _apply_to_unknown(event, state)
     elif isinstance(event, events.JobEvent) and not isinstance(event, events.JobSubmitted):
         record = state.records[event.job_id]
-        _apply_to(event, state, record)
+        handle = None if record.spec.fixed is None else OF_FIXED_JOBS.get(type(event))
+        held = record.gang.held
+        (handle or OF_JOBS[type(event)])(event, state, record)
+        if isinstance(event, events.GangEnded) and record.phase is Phase.FAILED:
+            note_failure(state, record, held)
         _note_set_aside(state, record)
         state.touch(record)
     else:
-        _apply(event, state)
+        OF_PLATFORM[type(event)](event, state)
 
 
 # ---------------------------------------------------------------- events about no known job
-@singledispatch
-def _apply(event: events.Event, state: HeadState) -> None:
-    raise TypeError(f"the head knows no event {type(event).__name__}")
-
-
-@_apply.register
-def _(event: events.JobSubmitted, state: HeadState) -> None:
+def job_submitted(event: events.JobSubmitted, state: HeadState) -> None:
     record = _enter(event, state)
     record.progress.done_steps = _truth(record, event.origin.steps)
     from_step = _step(record, "from", int(record.progress.done_steps))
@@ -83,13 +83,14 @@ def _enter(event: events.JobSubmitted, state: HeadState) -> JobRecord:
         continues=event.origin.continues,
         user=event.origin.user,
         awaits=event.spec.after,
+        booking=event.spec.booking,
     )
+    record.account_number = state.accounts.join(record.account)
     state.records[event.job_id] = record
     return record
 
 
-@_apply.register
-def _(event: events.NodeJoined, state: HeadState) -> None:
+def node_joined(event: events.NodeJoined, state: HeadState) -> None:
     node = event.node
     is_same = state.away.pop(node.name, None) is not None or state.cluster.has_node(node.name)
     if not is_same:
@@ -97,16 +98,18 @@ def _(event: events.NodeJoined, state: HeadState) -> None:
     state.set_cluster(state.cluster.with_node(node))
 
 
-@_apply.register
-def _(event: events.NodeLost, state: HeadState) -> None:
+def node_lost(event: events.NodeLost, state: HeadState) -> None:
     if event.is_host_kept:
         had = (node.devices for node in state.cluster.nodes if node.name == event.name)
         state.away[event.name] = next(had, state.away.get(event.name, ()))
     else:
         state.away.pop(event.name, None)
         state.readmit(event.name)
-        state.warned.pop(event.name, None)
+        if ill := [cause for cause in state.warned.pop(event.name, ()) if cause.is_ill]:
+            state.warned[event.name] = ill
         state.ends_s.pop(event.name, None)
+        state.tests.pop(event.name, None)
+        state.suspects.pop(event.name, None)
     if event.name not in state.cluster.borrowed:  # no promise stands on those
         befall_all(state, "node", event.name)
     is_owned = state.cluster.has_node(event.name) and event.name not in state.cluster.borrowed
@@ -115,18 +118,20 @@ def _(event: events.NodeLost, state: HeadState) -> None:
     state.set_cluster(state.cluster.without_node(event.name))
 
 
-@_apply.register
-def _(event: events.NodeWarned, state: HeadState) -> None:
+def node_warned(event: events.NodeWarned, state: HeadState) -> None:
     if event.name not in state.cluster.borrowed:
         befall_all(state, "leaving", event.name)
+    if event.is_ill:
+        state.suspects.pop(event.name, None)
     others = [cause for cause in state.warned.get(event.name, ()) if cause.why != event.why]
     state.warned[event.name] = [*others, event]  # what the same one said before is replaced
     state.measure_cluster()
 
 
-@_apply.register
-def _(event: events.NodeCleared, state: HeadState) -> None:
+def node_cleared(event: events.NodeCleared, state: HeadState) -> None:
     rest = [cause for cause in state.warned.pop(event.name, ()) if event.why and cause.why != event.why]
+    state.failures = [one for one in state.failures if one.node != event.name]
+    state.suspects.pop(event.name, None)
     if rest:
         state.warned[event.name] = rest
     else:
@@ -134,8 +139,18 @@ def _(event: events.NodeCleared, state: HeadState) -> None:
         state.measure_cluster()
 
 
-@_apply.register
-def _(event: events.NodeEndKnown, state: HeadState) -> None:
+def node_tested(event: events.NodeTested, state: HeadState) -> None:
+    state.tests[event.name] = event
+    at_s, name = event.at_s, event.name
+    if faults := [f"device {one.device}: {one.fault}" for one in event.results if one.fault]:
+        why = f"its test failed ({faults[0]})"
+        node_warned(events.NodeWarned(at_s=at_s, name=name, why=why, is_ill=True), state)
+        return
+    for cause in [cause for cause in state.warned.get(name, ()) if cause.is_ill]:
+        node_cleared(events.NodeCleared(at_s=at_s, name=name, why=cause.why), state)
+
+
+def node_end_known(event: events.NodeEndKnown, state: HeadState) -> None:
     known_s, until_s = state.ends_s.pop(event.name, math.inf), event.until_s
     is_owned = state.cluster.has_node(event.name) and event.name not in state.cluster.borrowed
     if until_s is not None and until_s < known_s < math.inf and is_owned:
@@ -148,13 +163,11 @@ def _(event: events.NodeEndKnown, state: HeadState) -> None:
         state.ends_s[event.name] = until_s
 
 
-@_apply.register
-def _(event: events.Woke, state: HeadState) -> None:
+def woke(event: events.Woke, state: HeadState) -> None:
     state.wake_s = None
 
 
-@_apply.register
-def _(event: events.DrainRequested, state: HeadState) -> None:
+def drain_requested(event: events.DrainRequested, state: HeadState) -> None:
     state.is_draining = True
     for record in state.records.values():
         if record.backoff.until_s > 0.0:
@@ -162,8 +175,7 @@ def _(event: events.DrainRequested, state: HeadState) -> None:
         record.backoff.end_wait()
 
 
-@_apply.register
-def _(event: events.Opened, state: HeadState) -> None:
+def opened(event: events.Opened, state: HeadState) -> None:
     state.is_draining = False
     state.policy = event.policy or state.policy
     if state.records:
@@ -177,19 +189,24 @@ def _(event: events.Opened, state: HeadState) -> None:
         follow(state, state.calendar.opened(event.at_s, event.boot_id, *offsets_s))
 
 
-@_apply.register
-def _(event: events.ClockStepped, state: HeadState) -> None:
+def clock_stepped(event: events.ClockStepped, state: HeadState) -> None:
     follow(state, state.calendar.stepped(event.at_s, event.calendar_offset_s))
 
 
-@_apply.register
-def _(event: events.QuotasSet, state: HeadState) -> None:
-    state.quotas = dict(event.quotas)
+def quotas_set(event: events.QuotasSet, state: HeadState) -> None:
+    state.quotas, state.weights = dict(event.quotas), dict(event.weights)
     befall_all(state, "quotas")
 
 
-@_apply.register
-def set_aside(event: events.EventSetAside, state: HeadState) -> None:
+def booking_made(event: events.BookingMade, state: HeadState) -> None:
+    state.bookings[event.booking.id] = event.booking
+
+
+def booking_removed(event: events.BookingRemoved, state: HeadState) -> None:
+    state.bookings.pop(event.booking_id, None)
+
+
+def event_set_aside(event: events.EventSetAside, state: HeadState) -> None:
     """End the job at once as failed; what runs of it is stopped, and keeps its devices until it is gone."""
     record = state.records.get(event.job_id)
     if record is None:
@@ -229,7 +246,7 @@ def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
 def _give_up_believed(event: events.GangFound, state: HeadState, record: JobRecord) -> None:
     """The gang that the journal tells of is not the one that runs."""
     if record.phase.holds_devices:
-        _release(record, event.at_s)
+        record.release(event.at_s)
         if record.is_cancelled:
             state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
             return
@@ -242,13 +259,7 @@ def _give_up_believed(event: events.GangFound, state: HeadState, record: JobReco
 
 
 # ---------------------------------------------------------------- events about a known job
-@singledispatch
-def _apply_to(event: events.JobEvent, state: HeadState, record: JobRecord) -> None:
-    raise TypeError(f"the head knows no event {type(event).__name__}")
-
-
-@_apply_to.register
-def _(event: events.JobProfiled, state: HeadState, record: JobRecord) -> None:
+def job_profiled(event: events.JobProfiled, state: HeadState, record: JobRecord) -> None:
     record.is_profiling = False
     record.backoff.num_setbacks, record.backoff.num_races, record.backoff.until_s = 0, 0, 0.0
     record.backoff.go_on()
@@ -270,16 +281,14 @@ def _(event: events.JobProfiled, state: HeadState, record: JobRecord) -> None:
         state.relearn(record)
 
 
-@_apply_to.register
-def _(event: events.TrialQueued, state: HeadState, record: JobRecord) -> None:
+def trial_queued(event: events.TrialQueued, state: HeadState, record: JobRecord) -> None:
     record.trial_behind = event.behind or record.trial_behind
     record.trial_waited_s = event.waited_s
     waits = f"waits for {record.told_trials}"
     state.explain(record, "profiling", waits if event.behind else record.backoff.told_of_trial())
 
 
-@_apply_to.register
-def _(event: events.ProfilingFailed, state: HeadState, record: JobRecord) -> None:
+def profiling_failed(event: events.ProfilingFailed, state: HeadState, record: JobRecord) -> None:
     record.backoff.cause = event.message
     if event.outcome is not events.Outcome.LOST:
         why = failure_sentence(event.message) or "no reason was told"
@@ -301,8 +310,7 @@ def _(event: events.ProfilingFailed, state: HeadState, record: JobRecord) -> Non
         state.explain(record, "trial_lost", f"lost its trial run: {record.backoff.told(state.now_s)}")
 
 
-@_apply_to.register
-def _(event: events.CancelRequested, state: HeadState, record: JobRecord) -> None:
+def cancel_requested(event: events.CancelRequested, state: HeadState, record: JobRecord) -> None:
     record.is_cancelled = True
     if record.phase is Phase.QUEUED:
         state.end(record, Phase.CANCELLED, "cancelled", event.why or "was cancelled before it ran")
@@ -310,8 +318,7 @@ def _(event: events.CancelRequested, state: HeadState, record: JobRecord) -> Non
         state.explain(record, "cancelling", "is being stopped, as its owner asked")
 
 
-@_apply_to.register
-def _(event: events.HoldRequested, state: HeadState, record: JobRecord) -> None:
+def hold_requested(event: events.HoldRequested, state: HeadState, record: JobRecord) -> None:
     was_promised = record.admission.is_promised
     record.hold()
     state.relearn(record)  # its row has another class
@@ -320,15 +327,14 @@ def _(event: events.HoldRequested, state: HeadState, record: JobRecord) -> None:
     state.explain(record, "holding", text)
 
 
-@_apply_to.register
-def _(event: events.ResumeRequested, state: HeadState, record: JobRecord) -> None:
-    record.is_held, record.awaits = False, ()
+def resume_requested(event: events.ResumeRequested, state: HeadState, record: JobRecord) -> None:
+    record.is_held, record.awaits, record.sizes.waits_from_s = False, (), event.at_s
     state.explain(record, "resumed", "is resumed, as its owner asked")
 
 
-@_apply_to.register
-def _(event: events.PredecessorsSucceeded, state: HeadState, record: JobRecord) -> None:
+def predecessors_succeeded(event: events.PredecessorsSucceeded, state: HeadState, record: JobRecord) -> None:
     followed, record.awaits = ", ".join(record.awaits), ()
+    record.sizes.waits_from_s = event.at_s
     state.explain(record, "resumed", f"may start: {followed} succeeded")
 
 
@@ -343,8 +349,7 @@ def _note_set_aside(state: HeadState, record: JobRecord) -> None:
         state.explain(record, code, text)
 
 
-@_apply_to.register
-def _(event: events.DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
+def deadline_change_asked(event: events.DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
     admission = record.admission
     admission.asked = AskedDeadline(deadline_s=event.deadline_s, accept_until_s=event.accept_until_s)
     admission.refusal, admission.counter_offer_s = "", None
@@ -354,21 +359,13 @@ def _(event: events.DeadlineChangeAsked, state: HeadState, record: JobRecord) ->
     state.tell(record, "deadline_asked", f"its owner asks for another deadline, {due}")
 
 
-@_apply_to.register
-def _(event: events.GangStarted, state: HeadState, record: JobRecord) -> None:
-    record.advance(event.at_s)
+def gang_started(event: events.GangStarted, state: HeadState, record: JobRecord) -> None:
+    record.start(event, state.nodes_of(record.gang.held))
     record.rolls_back = False
-    record.become(record.gang.started(event.generation))
-    record.num_nodes = state.nodes_of(record.gang.held)
-    record.usage.begin_gang()
-    record.backoff.go_on()
     record.progress.done_steps = _truth(record, event.steps)
     note_phase(state, record, event.steps)
     record.progress.first_step = event.steps
     record.status.stepped_s = event.at_s
-    record.status.started_s = event.at_s if record.status.started_s is None else record.status.started_s
-    record.status.note_pids(event.pids)
-    record.sizes.note(event.at_s, record.num_workers)
     if record.spec.starts_silently:
         record.progress.pause(record.commanded.launched_s, record.num_workers)
     else:
@@ -381,8 +378,7 @@ def _(event: events.GangStarted, state: HeadState, record: JobRecord) -> None:
     state.tell(record, "started", text)
 
 
-@_apply_to.register
-def _(event: events.GangResized, state: HeadState, record: JobRecord) -> None:
+def gang_resized(event: events.GangResized, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     before, gang = record.sizes.latest, record.gang
     learn_stretch(state, record, event.at_s, event.steps)
@@ -415,8 +411,7 @@ def _(event: events.GangResized, state: HeadState, record: JobRecord) -> None:
     state.tell(record, "resized", f"{went}{_step(record, 'at', event.steps)}{_batch(record)}")
 
 
-@_apply_to.register
-def _(event: events.ResizeFailed, state: HeadState, record: JobRecord) -> None:
+def resize_failed(event: events.ResizeFailed, state: HeadState, record: JobRecord) -> None:
     gang, backoff = record.gang, record.backoff
     befall(state, record, "resize")
     record.become(gang.change_failed())
@@ -437,8 +432,7 @@ def _(event: events.ResizeFailed, state: HeadState, record: JobRecord) -> None:
     state.tell(record, "resize_failed", f"kept its {kept}: the change did not work: {cause}")
 
 
-@_apply_to.register
-def _(event: events.StepsReported, state: HeadState, record: JobRecord) -> None:
+def steps_reported(event: events.StepsReported, state: HeadState, record: JobRecord) -> None:
     record.status.loss = record.status.loss if event.loss is None else event.loss
     record.status.metrics = {**record.status.metrics, **event.metrics}
     value = event.loss if record.spec.metric == LOSS else event.metrics.get(record.spec.metric)
@@ -473,16 +467,14 @@ def _note_progress(state: HeadState, record: JobRecord, event: events.StepsRepor
         state.set_rate(record, 0 if record.gang.is_broken else record.num_workers)
 
 
-@_apply_to.register
-def _(event: events.ScriptDistributed, state: HeadState, record: JobRecord) -> None:
+def script_distributed(event: events.ScriptDistributed, state: HeadState, record: JobRecord) -> None:
     record.is_distributed = True
     record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
     state.relearn(record)
     state.tell(record, "distributed", "has shown that its script works with other workers: it may have more")
 
 
-@_apply_to.register
-def _(event: events.DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
+def differences_accepted(event: events.DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
     record.accepted = tuple(dict.fromkeys(record.accepted + event.names))
     record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
     state.relearn(record)
@@ -490,8 +482,7 @@ def _(event: events.DifferencesAccepted, state: HeadState, record: JobRecord) ->
     state.tell(record, "accepted", f"its owner accepts {' and '.join(event.names)}{held}")
 
 
-@_apply_to.register
-def _(event: events.PriorityChanged, state: HeadState, record: JobRecord) -> None:
+def priority_changed(event: events.PriorityChanged, state: HeadState, record: JobRecord) -> None:
     given = {"priority": event.priority, "weight": event.weight}
     before, news = record.spec, {name: value for name, value in given.items() if value is not None}
     record.spec = msgspec.structs.replace(before, **news)
@@ -500,8 +491,7 @@ def _(event: events.PriorityChanged, state: HeadState, record: JobRecord) -> Non
     state.tell(record, "priority", f"its owner changes {' and '.join(changes)}")
 
 
-@_apply_to.register
-def _(event: events.ScriptVerified, state: HeadState, record: JobRecord) -> None:
+def script_verified(event: events.ScriptVerified, state: HeadState, record: JobRecord) -> None:
     record.unverified = event.why_not
     known = {(found.name, found.place) for found in record.findings}
     news = tuple(found for found in event.findings if (found.name, found.place) not in known)
@@ -529,8 +519,7 @@ def _told_finding(record: JobRecord, found: ScriptFinding, what: str) -> str:
     return f"{held}: {what} {found.name}{place}: {found.text}"
 
 
-@_apply_to.register
-def _(event: events.JobWarned, state: HeadState, record: JobRecord) -> None:
+def job_warned(event: events.JobWarned, state: HeadState, record: JobRecord) -> None:
     if not event.about:
         record.status.message = event.message
         state.tell(record, "warned", event.message)
@@ -538,6 +527,13 @@ def _(event: events.JobWarned, state: HeadState, record: JobRecord) -> None:
         state.tell(record, "warned", event.message or f"no more of the warning about its {event.about}")
         if event.about == events.STEPS and event.message:
             _stand_still(state, record, event.at_s)
+        elif event.about == events.IDLE:
+            record.status.idle_since_s = (record.status.idle_since_s or event.at_s) if event.message else None
+
+
+def job_linked(event: events.JobLinked, state: HeadState, record: JobRecord) -> None:
+    links = {**record.status.links, event.name: event.url}
+    record.status.links = dict([*links.items()][:MOST_LINKS])
 
 
 def _stand_still(state: HeadState, record: JobRecord, at_s: float) -> None:
@@ -548,8 +544,7 @@ def _stand_still(state: HeadState, record: JobRecord, at_s: float) -> None:
     state.set_rate(record, 0)
 
 
-@_apply_to.register
-def _(event: events.HostRuledOut, state: HeadState, record: JobRecord) -> None:
+def host_ruled_out(event: events.HostRuledOut, state: HeadState, record: JobRecord) -> None:
     nodes = [node.name for node in state.cluster.nodes if not set(node.devices).isdisjoint(event.devices)]
     news = [name for name in nodes if name not in record.ruled_out]
     record.ruled_out = {**record.ruled_out, **dict.fromkeys(nodes, event.message)}
@@ -561,8 +556,7 @@ def _(event: events.HostRuledOut, state: HeadState, record: JobRecord) -> None:
         )
 
 
-@_apply_to.register
-def _(event: events.WorkersLost, state: HeadState, record: JobRecord) -> None:
+def workers_lost(event: events.WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     record.progress.unmeasured = None
     record.resizes.lose(event.at_s, record.num_workers)
@@ -580,19 +574,17 @@ def _(event: events.WorkersLost, state: HeadState, record: JobRecord) -> None:
     )
 
 
-@_apply_to.register
-def _(event: events.SuspendFailed, state: HeadState, record: JobRecord) -> None:
+def suspend_failed(event: events.SuspendFailed, state: HeadState, record: JobRecord) -> None:
     befall(state, record, "suspend")
     record.become(record.gang.save_failed())
     cause = record.backoff.note_failed_change(state.now_s, event.message)
     state.tell(record, "suspend_failed", f"trains on: its checkpoint could not be written: {cause}")
 
 
-@_apply_to.register
-def _(event: events.GangSuspended, state: HeadState, record: JobRecord) -> None:
+def gang_suspended(event: events.GangSuspended, state: HeadState, record: JobRecord) -> None:
     _note_steps(record, event)
     learn_stretch(state, record, event.at_s, event.steps)
-    _release(record, event.at_s)
+    record.release(event.at_s)
     record.backoff.go_on()
     record.progress.done_steps = _truth(record, event.steps)
     if record.is_cancelled:
@@ -607,8 +599,7 @@ def _(event: events.GangSuspended, state: HeadState, record: JobRecord) -> None:
     state.explain(record, "suspended", f"waits {text}")
 
 
-@_apply_to.register
-def _(event: events.GangEnded, state: HeadState, record: JobRecord) -> None:
+def gang_ended(event: events.GangEnded, state: HeadState, record: JobRecord) -> None:
     # Of a gang that never trained nothing is known but what was known before. What was believed of one that
     # did counts no more: its script may have hung.
     steps = record.progress.done_steps if record.gang.is_launching else _truth(record, event.steps)
@@ -625,7 +616,7 @@ def _(event: events.GangEnded, state: HeadState, record: JobRecord) -> None:
         befall(state, record, "launch" if record.gang.is_launching else "lost")
         if not record.gang.is_launching:
             state.note_lost_workers(record, record.gang.held, is_whole=True)
-    _release(record, event.at_s)
+    record.release(event.at_s)
     record.progress.done_steps = steps
     _note_end(record, event)
     if has_lasted:
@@ -707,17 +698,6 @@ def _requeue(state: HeadState, record: JobRecord, cause: str, message: str = "")
     state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint{how}")
 
 
-def _release(record: JobRecord, at_s: float) -> None:
-    """Its processes are gone, and it makes no progress. What becomes of the job is said next."""
-    record.advance(at_s)
-    record.resizes.lose(at_s)
-    record.backoff.num_failed_changes = record.backoff.num_refused_shares = 0
-    record.backoff.share_until_s = 0.0
-    record.progress.rate_per_s = 0.0
-    record.progress.resume()
-    record.sizes.note(at_s, 0)
-
-
 def _told_configuration(record: JobRecord) -> str:
     return record.gang.members.configuration.told(record.spec.global_batch)
 
@@ -763,3 +743,36 @@ def _step(record: JobRecord, preposition: str, steps: int) -> str:
 def _batch(record: JobRecord) -> str:
     """Where it may be another one than the job's own."""
     return f", with {_told_configuration(record)}" if record.spec.may_change_batch else ""
+
+
+def _by_event(handlers: Iterable[Callable[..., None]]) -> dict[type, Callable[..., None]]:
+    return {get_type_hints(handle)["event"]: handle for handle in handlers}
+
+
+#: What events mean that are about no known job.
+OF_PLATFORM = _by_event(
+    [
+        *(
+            job_submitted,
+            node_joined,
+            node_lost,
+            node_warned,
+            node_cleared,
+            node_tested,
+            node_end_known,
+            woke,
+        ),
+        *(drain_requested, opened, clock_stepped, quotas_set, booking_made, booking_removed),
+        event_set_aside,
+    ]
+)
+#: And those about a known one; see also `OF_FIXED_JOBS`.
+OF_JOBS = _by_event(
+    [
+        *(job_profiled, trial_queued, profiling_failed, cancel_requested, hold_requested),
+        *(resume_requested, predecessors_succeeded, deadline_change_asked, gang_started, gang_resized),
+        *(resize_failed, steps_reported, script_distributed, differences_accepted, priority_changed),
+        *(script_verified, job_warned, job_linked, host_ruled_out, workers_lost, suspend_failed),
+        *(gang_suspended, gang_ended),
+    ]
+)

@@ -83,6 +83,11 @@ class Converger:
                 self._heal(record)
             elif record.is_held:
                 self._leave(record)
+        owner = self._state.index.owner
+        for job_id in sorted({owner[device] for device in self._state.reserved.keys() & owner.keys()}):
+            record = self._state.records[job_id]
+            if record.phase is Phase.STARTING and not record.is_apart:
+                self._stop(record)  # what it would make room by could come too late
 
     def _leave(self, record: JobRecord) -> None:
         """Have it give up its devices, with its state saved if it has begun to train."""
@@ -202,7 +207,7 @@ class Converger:
 
     def _may_take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         new = set(devices).difference(record.gang.members.devices)  # no other can have those of its gang
-        unplaceable = set(devices).difference(self._state.devices)
+        unplaceable = set(devices).difference(self._state.devices, self._state.reserved_for(record))
         is_free = self._state.warned_devices.issuperset(unplaceable) and unplaceable.isdisjoint(new)
         for others in (self._state.index.owner, self._taken, self._state.unknown.owner):
             is_free = is_free and others.keys().isdisjoint(new)  # in this order: it looks up `new` alone
@@ -234,7 +239,8 @@ def _must_stop(record: JobRecord) -> bool:
     """The gang is not wanted, or nothing of it is left. A cancelled gang may finish its checkpoint."""
     gang = record.gang
     is_saving = gang.is_saving and not gang.is_broken
-    return (record.is_cancelled and not is_saving) or (gang.is_broken and not gang.members.devices)
+    is_unwanted = record.is_cancelled or record.is_overdue
+    return (is_unwanted and not is_saving) or (gang.is_broken and not gang.members.devices)
 
 
 def _circle(waits_for: Mapping[str, Set[str]]) -> list[str]:
@@ -271,7 +277,7 @@ def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
         sizes=tuple((powers if powers.size else sizes).tolist()),
         device_kind=nodes[0].kind if nodes else "",
         attempt=record.backoff.num_trials,
-        avoid=tuple(sorted(state.warned_devices.union(*barred))),
+        avoid=tuple(sorted(state.warned_devices.difference(state.booked_for(record)).union(*barred))),
     )
 
 

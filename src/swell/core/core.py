@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 
 import numpy as np
 
 from swell.arrays import IntArray, read_only
+from swell.core.accounts import with_aged
 from swell.core.apply import apply
+from swell.core.bookings import Bookings, PromiseGate
 from swell.core.converge import Converger, pending, trial_run
 from swell.core.core_settings import CoreSettings
 from swell.core.deadlines import befall, cause, promise, settle, with_trial_wait
-from swell.core.explanations import PendingAccount, PlanEstimate, TurnChanges
+from swell.core.explanations import PendingAccount, PlanEstimate, Standing, TurnChanges
 from swell.core.feedback import expect_resize, is_repair
-from swell.core.fencing import is_stale
+from swell.core.fixed_queue import FixedQueue, told_reserved
 from swell.core.kinds import KindLoad, smallest_gang
-from swell.core.planner import Planner
+from swell.core.planner import Planner, named
 from swell.core.record import JobRecord
-from swell.core.replan import Need, Replan
+from swell.core.replan import Need, Replan, is_stale
 from swell.core.sizes import num_samples_of, shown_sizes
 from swell.core.state import HeadState, Words
 from swell.core.table import learning_of
-from swell.core.tenants import decide_within_quotas
-from swell.core.usable_nodes import UsableDevices, is_promise_at_stake, known_ends, with_whole_cores
+from swell.core.usable_nodes import UsableDevices, calendar_of, is_promise_at_stake, with_whole_cores
+from swell.model.booking import Booking, BookingRefusal
 from swell.model.cluster import Cluster, nodes_needed
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, StopGang, SuspendGang, WakeAt
 from swell.model.deadline_state import PLANNED_LATE
@@ -32,7 +36,7 @@ from swell.model.event import AnyEvent, PlanFailed
 from swell.model.job import Phase
 from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Refusal
-from swell.model.quantities import span, told_workers
+from swell.model.quantities import span, told_devices, told_workers
 from swell.model.snapshot import Snapshot
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
@@ -55,16 +59,19 @@ class Core:
     def __init__(self, planner: Planner, belief: FittedBelief, settings: CoreSettings) -> None:
         self._planner = planner
         self._settings = settings
-        self._state = HeadState(belief=belief, domain=planner.policy.offered)
+        self._state = HeadState(
+            belief=belief, domain=planner.policy.offered, half_life_s=settings.half_life_s
+        )
         self._lack = NO_NODE_YET
         self._kind = ""
+        self._shifts_s = math.inf  #: when accounts, or jobs that wait, are served in another order
 
     def begin_beside(self, other: Core) -> None:
         """Know nothing but what is so for a whole platform, as another core of it knows it."""
         state, known = self._state, other._state
         state.now_s, state.calendar = known.now_s, known.calendar
         state.is_draining, state.policy = known.is_draining, known.policy
-        state.quotas = known.quotas
+        state.quotas, state.weights = known.quotas, known.weights
         state.ends_s = dict(known.ends_s)
 
     def be_of_kind(self, kind: str) -> None:
@@ -140,14 +147,36 @@ class Core:
 
     def _follow_plan(self) -> list[AnyCommand]:
         state = self._state
+        fixed = None
+        if state.index.jobs["apart"] or state.bookings or state.entries:
+            fixed = FixedQueue(state, self._bookings(), self._refuse)
+            fixed.run()
         plan, snapshot = self._plan()
+        if fixed is not None:  # others are to leave what these wait for
+            plan = replace(
+                plan,
+                changes={**fixed.plans, **plan.changes},
+                is_sated=False,
+                is_short=plan.is_short or bool(fixed.plans),
+                revisit=plan.revisit | named(snapshot, snapshot.is_pinned),
+                wake_s=min(plan.wake_s, fixed.due_s),
+            )
         state.latest = PendingAccount(PlanEstimate(plan, snapshot))
         state.last_plan.note(plan)
         self._decide(plan)
         commands = self._change(plan.changes, plan.is_short)
         state.write_rows()
         period_s = state.policy_state.due_s if plan.has_options else math.inf
-        return commands + self._wake(min(plan.wake_s, period_s, self._next_late_s(plan)))
+        return commands + self._wake(min(plan.wake_s, period_s, self._shifts_s, self._next_late_s(plan)))
+
+    def _bookings(self) -> Bookings:
+        planner = self._current_planner
+        gate = PromiseGate(planner.policy, lambda: self._snapshot(planner, self._usable(planner)))
+        return Bookings(self._state, self._settings, gate)
+
+    def weigh_booking(self, booking: Booking) -> BookingRefusal | None:
+        """Why the booking cannot be made now, and from when on it could; None: it can."""
+        return self._bookings().weigh(booking)
 
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
@@ -198,7 +227,8 @@ class Core:
     def _explain_wait(self, record: JobRecord, plan: JobPlan) -> None:
         """A gang that is to be launched waits until the processes of others have left its devices."""
         if record.phase is Phase.QUEUED:
-            record.status.reason_code = "waiting"
+            if not record.is_apart:
+                record.status.reason_code = "waiting"
             before = "waits until others have left its devices; then it "
             self._state.latest.note_explained(record.id, partial(_after, before, plan.why))
             self._state.touch(record)
@@ -247,6 +277,11 @@ class Core:
         num_needed = smallest_gang(spec)
         if not state.cluster.nodes:
             code, text = "no_nodes", self._lack
+        elif state.reserved and state.num_devices < num_needed:
+            code, text = (
+                "few_devices",
+                f"waits for {told_devices(num_needed)}: fixed jobs or bookings have them",
+            )
         elif not state.devices:
             code, text = "no_nodes", "waits for a node: all that are there are to be left (`swell nodes`)"
         elif state.lacks_nodes(record):
@@ -264,11 +299,12 @@ class Core:
         """Make a plan; returns it and the snapshot that it was made from."""
         state, planner = self._state, self._current_planner
         state.tenants.forget(state.now_s)
+        state.accounts.forget(state.now_s)
         state.policy_state.begin(planner.policy.name, state.now_s)
         while True:
             usable = self._usable(planner)
             seen = self._snapshot(planner, usable)
-            snapshot, allocation = decide_within_quotas(planner.policy, seen)
+            snapshot, allocation = planner.policy.decide_fairly(seen)
             if not allocation.refusals:
                 break
             is_any_going_on = settle(state, snapshot.job_ids, allocation.refusals)
@@ -286,29 +322,21 @@ class Core:
                 if record.phase is Phase.QUEUED:
                     backing_off[record.id] = record.backoff.told(state.now_s)
         state.last_plan.begin(state.now_s)
-        configured = {one.id: one.gang.goal.configuration for one in state.watchlist("configured")}
-        held = state.index.targets
-        barred = {one.id: frozenset(one.ruled_out) for one in state.watchlist("barred")}
-        plan = planner.plan(
-            snapshot,
-            allocation,
-            is_pinned,
-            usable.cluster,
-            held,
-            configured,
-            backing_off,
-            barred,
-            self._nowhere(),
+        barred = state.watchlist("barred")
+        waiting = [one for one in barred if one.phase is Phase.QUEUED and one.id in state.table]
+        standing = Standing(
+            is_pinned=is_pinned,
+            cluster=usable.cluster,
+            held=state.index.targets,
+            configured={one.id: one.gang.goal.configuration for one in state.watchlist("configured")},
+            backing_off=backing_off,
+            barred={one.id: frozenset(one.ruled_out) for one in barred},
+            nowhere={one.id: _lacks_nodes(one) for one in waiting if state.lacks_nodes(one)},
+            reserved=told_reserved(state),
         )
+        plan = planner.plan(snapshot, allocation, standing)
         state.policy_state.end(plan.memory, planner.policy.period_s)
         return plan, snapshot
-
-    def _nowhere(self) -> dict[str, str]:
-        """Jobs that wait because nodes lack what they need, and for what."""
-        state = self._state
-        barred = [record for record in state.watchlist("barred") if record.phase is Phase.QUEUED]
-        waiting = [record for record in barred if record.id in state.table and state.lacks_nodes(record)]
-        return {record.id: _lacks_nodes(record) for record in waiting}
 
     def _usable(self, planner: Planner) -> UsableDevices:
         """All that is there, or as much as has a core for each worker."""
@@ -324,6 +352,27 @@ class Core:
         is_crowded = state.usable.is_crowded and not usable.num_left_idle
         is_told = planner.policy.offered.is_told_learning(is_crowded)
         records = [state.records[job_id] for job_id in state.table.ids] if is_told else []
+        calendar, most_devices = calendar_of(state, usable), usable.num_devices
+        if planner.policy.reads_calendar:
+            changes = (change for _, change in calendar.of_owned)
+            most_devices += max(accumulate(changes, initial=0))
+        columns = state.table.seen(
+            state.now_s,
+            most_devices,
+            num_borrowed if planner.policy.makes_promises else 0,
+            state.costs,
+            state.belief.margins,
+            settings.checkpoint_interval_s,
+        )
+        num_quota = usable.num_devices + len(state.reserved)
+        fair, self._shifts_s = state.accounts.shares(
+            state.now_s,
+            state.half_life_s,
+            state.weights,
+            state.quotas,
+            num_quota,
+            state.table.account_columns,
+        )
         return Snapshot(
             now_s=state.now_s,
             num_devices=usable.num_devices,
@@ -332,22 +381,16 @@ class Core:
             num_left_idle=usable.num_left_idle,
             num_tenants=len(state.tenants),
             min_hold_s=settings.min_hold_s,
-            quota_devices=state.tenants.quota_devices(state.quotas, usable.num_devices),
+            quota_devices=state.tenants.quota_devices(state.quotas, num_quota, state.taken_by_tenants),
+            fair=fair,
             owned_widths=usable.owned_widths,
-            ends=known_ends(state, usable),
+            calendar=calendar,
             unheard_s=settings.unheard_s,
             reclaims_per_node_s=state.losses.borrowed.per_node_s(state.now_s),
             is_due=state.policy_state.is_due,
             memory=state.policy_state.memory,
             learning=learning_of(records, state.usable) if is_told else None,
-            **state.table.seen(
-                state.now_s,
-                usable.num_devices,
-                num_borrowed if planner.policy.makes_promises else 0,
-                state.costs,
-                state.belief.margins,
-                settings.checkpoint_interval_s,
-            ),
+            **(columns if fair is None else with_aged(columns, fair, state.now_s)),
         )
 
     def _held_borrowed(self, cluster: Cluster) -> IntArray:
@@ -427,6 +470,8 @@ class Core:
         elif is_repair(record, command):
             return f"is to go on with {told_workers(after)}"
         change = f"is to go from {before} to {after} workers"
+        if record.spec.fixed is not None:
+            change = f"is to {'start' if after else 'be ended, and to start again later'}"
         if state.is_draining:
             return f"{change}: the platform is stopping"
         if record.is_held:

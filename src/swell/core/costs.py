@@ -151,7 +151,7 @@ class CostTable(msgspec.Struct, dict=True):
         if change == "growth":
             is_restart = spec.elasticity is Elasticity.RESTART
             return 0.0 if is_restart else profile.state_bytes * self.state_s_per_byte
-        return profile.start_s * (1.0 + CROWDING_SHARE * (min(num_workers, CROWDED_WORKERS) - 1))
+        return float(crowded_s(profile.start_s, num_workers))
 
     def expected_s(self, change: CostKind, spec: JobSpec, profile: Profile | None, num_workers: int) -> float:
         """What a change of a job to so many workers should cost: measured, else stated, else as of others."""
@@ -335,10 +335,9 @@ def copy_s(costs: CostTable, columns: Mapping[str, Any]) -> FloatArray:
     return np.where(columns["is_restart"], 0.0, copied_s)
 
 
-def crowded_s(alone_s: FloatArray, workers: IntArray) -> FloatArray:
+def crowded_s(alone_s: FloatArray | float, workers: IntArray | int) -> Any:
     """What profiles say of launches of so many workers."""
-    profiled_s: FloatArray = alone_s * (1.0 + CROWDING_SHARE * (np.minimum(workers, CROWDED_WORKERS) - 1))
-    return profiled_s
+    return alone_s * (1.0 + CROWDING_SHARE * (np.minimum(workers, CROWDED_WORKERS) - 1))
 
 
 def stated_pause_s(change: CostKind, spec: JobSpec, profile: Profile | None) -> float:
@@ -371,6 +370,7 @@ def family_of(kind: str) -> str:
 
 
 def cell_of(num_devices: int) -> int:
+    """The cell of a number of devices."""
     return min((num_devices - 1).bit_length(), NUM_CELLS - 1)
 
 

@@ -196,6 +196,8 @@ def follow(state: HeadState, calendar: Calendar) -> None:
         return
     if step_s > 0.0:
         befall_all(state, "clock")
+    for booking_id in state.bookings:  # its times have moved
+        state.release(booking_id)
     for record in state.records.values():
         record.calendar_offset_s = calendar.offset_s
         deadline_s = record.planned_deadline_s

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, cast
 
@@ -15,15 +15,19 @@ import msgspec
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
+from swell.core.accounts import is_beyond_quota
 from swell.core.hysteresis import GAIN_OVER_COST, KeptSizes
 from swell.core.record import JobRecord
+from swell.model.cluster import Cluster
 from swell.model.deadline_state import NOWHERE, is_measured
 from swell.model.plan import Allocation, Placement, Plan, PlanForecast
 from swell.model.quantities import relative, span, told_devices, told_workers
-from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
+from swell.model.target import Configuration
 from swell.model.view import JobView, is_set_aside
 
+#: Codes of reasons to which it is added whose jobs have devices.
+OWNERS_TOLD = ("waiting", "sharing", "boosted", "quota")
 #: Begins the part of a reason that a line of a story leaves out, as it is not renewed.
 EXPECTED_START = "; expected to start"
 #: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
@@ -107,7 +111,12 @@ class ToldJob(NamedTuple):
             reason = view.reason if self.is_explained else outlook.reason(row)
             finish_s = outlook.finish_s(row, self.up_s)
             view = msgspec.structs.replace(view, estimated_finish_s=finish_s, reason=reason)
-        return _guessed(view, now_s)
+        fixed, end_s = view.fixed, view.estimated_finish_s
+        if fixed is None:
+            return _guessed(view, now_s)
+        in_s = (end_s or 0.0) - min(fixed.time_s, view.estimate_s or fixed.time_s) - now_s
+        starts = f"{EXPECTED_START} {relative(in_s)}" if in_s > 0.0 else ""
+        return msgspec.structs.replace(view, reason=view.reason + starts)
 
 
 class TurnChanges(NamedTuple):
@@ -185,6 +194,23 @@ def _guessed(view: JobView, now_s: float) -> JobView:
     return msgspec.structs.replace(view, estimated_finish_s=max(guess_s, now_s))
 
 
+Held = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What a plan is made of, in addition to a snapshot and the policy's answer to it."""
+
+    is_pinned: BoolArray  #: (J,) jobs whose gang cannot change now
+    cluster: Cluster
+    held: Held  #: job id -> devices of its gang, or of the gang under way; only jobs that have any
+    configured: Mapping[str, Configuration]  #: how gangs run, or are about to, where that is not plain
+    backing_off: Mapping[str, str]  #: why they are not launched now, of pinned jobs without a gang
+    barred: Mapping[str, frozenset[str]]  #: job id -> names of the nodes that cannot run it
+    nowhere: Mapping[str, str]  #: why, of jobs for which too few nodes are left
+    reserved: str = ""  #: who has devices for which no policy plans, as a clause
+
+
 @dataclass(frozen=True)
 class PlanAccount:
     """The policy's words, or else those of steadiness and of the placer; see `model.plan.Account`."""
@@ -193,8 +219,7 @@ class PlanAccount:
     allocation: Allocation
     steadied: KeptSizes
     placement: Placement
-    backing_off: Mapping[str, str] = field(default_factory=dict)  #: jobs that wait after a failure, and why
-    nowhere: Mapping[str, str] = field(default_factory=dict)  #: jobs that no node can run, and why
+    standing: Standing
 
     @cached_property
     def codes(self) -> Sequence[str]:
@@ -204,7 +229,7 @@ class PlanAccount:
             codes[row] = "refused"
         for row in is_other.nonzero()[0].tolist():
             codes[row] = "kept" if workers[row] else "waiting"
-        for row in map(snapshot.row_of.__getitem__, self.backing_off):
+        for row in map(snapshot.row_of.__getitem__, self.standing.backing_off):
             if is_other[row]:
                 codes[row] = "backoff"
         for row in map(snapshot.row_of.__getitem__, self.placement.moved):
@@ -212,7 +237,7 @@ class PlanAccount:
                 codes[row] = "moved"
         for row in self._waits_for_quota.nonzero()[0].tolist():
             codes[row] = "quota"
-        for job_id in self.nowhere:
+        for job_id in self.standing.nowhere:
             codes[snapshot.row_of[job_id]] = NOWHERE
         return codes
 
@@ -221,6 +246,26 @@ class PlanAccount:
         return self.allocation.account.forecast
 
     def text(self, row: int) -> str:
+        """The reason, and whose jobs have devices instead."""
+        text, workers = self._text(row), int(self.steadied.workers[row])
+        if self.codes[row] not in OWNERS_TOLD or self.snapshot.needs_owned[row]:
+            return text
+        if workers and is_beyond_quota(self.snapshot, self.steadied.workers)[row]:
+            return f"{text}; beyond its tenant's quota, until other jobs need the devices"
+        told = [self._account_before(row)] if not workers else []
+        told += [self.standing.reserved] if workers < max(int(self.snapshot.held_workers[row]), 1) else []
+        return "; ".join([text, *filter(None, told)])
+
+    def _account_before(self, row: int) -> str:
+        """The account with devices that has used least, if that is less than the job's account has used."""
+        fair = self.snapshot.fair
+        if fair is None:
+            return ""
+        is_before = (self.steadied.workers > 0) & (fair.level[fair.account] < fair.level[fair.account[row]])
+        before = fair.account[is_before]
+        return f"after {fair.told(int(min(before, key=fair.level.__getitem__)))}" if len(before) else ""
+
+    def _text(self, row: int) -> str:
         job_id, want = self.snapshot.job_ids[row], int(self.allocation.workers[row])
         match self.codes[row]:
             case "refused":
@@ -234,9 +279,9 @@ class PlanAccount:
             case "waiting" if self.steadied.workers[row] != want:
                 return f"waiting for {told_workers(want)}: the devices are busy"
             case "backoff":
-                return self.backing_off[job_id]
+                return self.standing.backing_off[job_id]
             case code if code == NOWHERE:
-                return self.nowhere[job_id]
+                return self.standing.nowhere[job_id]
         try:
             return self.allocation.account.text(row)
         except Exception as error:  # noqa: BLE001 - it stands where the words would
@@ -250,7 +295,7 @@ class PlanAccount:
             return np.zeros(snapshot.num_jobs, dtype=bool)
         taken = snapshot.devices_of_tenants(self.steadied.workers)
         left = (snapshot.quota_devices - taken)[snapshot.tenant]
-        smallest = np.full(snapshot.num_jobs, NO_QUOTA)
+        smallest = np.zeros(snapshot.num_jobs, dtype=np.int64)
         has_option = options.num > 0
         smallest[has_option] = options.devices[options.starts[:-1][has_option]]
         is_limited = snapshot.quota_devices[snapshot.tenant] < snapshot.num_devices
@@ -258,14 +303,12 @@ class PlanAccount:
             is_limited & (self.steadied.workers == 0) & ~snapshot.is_promised & (smallest > left)
         )
         waits[list(self.allocation.refusals)] = False
-        waits[[snapshot.row_of[job_id] for job_id in self.backing_off]] = False
+        waits[[snapshot.row_of[job_id] for job_id in self.standing.backing_off]] = False
         return waits
 
     def _why_quota(self, row: int) -> str:
         snapshot = self.snapshot
         quota = int(cast(IntArray, snapshot.quota_devices)[snapshot.tenant[row]])
-        if not snapshot.options.num[row]:
-            return f"waits: none of its allowed sizes fits in the {told_devices(quota)} of its tenant's quota"
         taken = int(snapshot.devices_of_tenants(self.steadied.workers)[snapshot.tenant[row]])
         smallest = int(snapshot.options.devices[snapshot.options.starts[row]])
         others = f"its tenant's quota is {told_devices(quota)}, of which other jobs have {taken}"

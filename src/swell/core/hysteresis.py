@@ -72,7 +72,7 @@ def steady(
     """
     now_s, held = snapshot.now_s, snapshot.held_workers
     want, floor, none = allocation.workers, allocation.floor, np.zeros_like(held)
-    pools = _pools(snapshot, floor, is_pinned, needs_owned, held)
+    pools = _pools(snapshot, allocation, is_pinned, needs_owned, held)
     if (want == held).all() and all(_num_over(snapshot, held, pool) <= 0 for pool in pools):
         return KeptSizes(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
     saved_s = gain_s(snapshot, want)
@@ -89,7 +89,7 @@ def steady(
     # A shrink that saves nothing waits until somebody needs what it leaves.
     is_shrink, is_ending = is_optional & (want < held), ends_soon & ~is_pinned & (want < held)
     final = np.where(is_free & ~(is_optional & (want != held)), want, held)
-    for pool in _pools(snapshot, floor, is_pinned, needs_owned, final):
+    for pool in _pools(snapshot, allocation, is_pinned, needs_owned, final):
         fit = _Fit(snapshot, final, pool)
         if fit.is_over:
             wished, is_start = final.copy(), is_free & (held == 0)
@@ -115,21 +115,26 @@ class _Pool(NamedTuple):
 
 
 def _pools(
-    snapshot: Snapshot, floor: IntArray, is_pinned: BoolArray, needs_owned: BoolArray | None, sizes: IntArray
+    snapshot: Snapshot,
+    allocation: Allocation,
+    is_pinned: BoolArray,
+    needs_owned: BoolArray | None,
+    sizes: IntArray,
 ) -> list[_Pool]:
     """Quotas first that these sizes (J,) exceed; then owned devices, for those that need them; then all."""
-    pools = _quotas(snapshot, floor, is_pinned, sizes)
+    pools = _quotas(snapshot, allocation, is_pinned, sizes)
     if snapshot.num_borrowed and needs_owned is not None and needs_owned.any():
         pools.append(_Pool(snapshot.num_owned, needs_owned))
     return [*pools, _Pool(snapshot.num_devices, None)]
 
 
-def _quotas(snapshot: Snapshot, floor: IntArray, is_pinned: BoolArray, sizes: IntArray) -> list[_Pool]:
-    """What the jobs of a tenant may have that would have more: its quota, or what they must have, if more."""
+def _quotas(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray, sizes: IntArray) -> list[_Pool]:
+    """What jobs of a tenant may have that would have more: its quota, what is lent, what they must have."""
     if snapshot.quota_devices is None:
         return []
-    must = snapshot.devices_of_tenants(np.where(is_pinned, snapshot.held_workers, floor))
-    most = np.maximum(snapshot.quota_devices, must)
+    bound = np.where(is_pinned, snapshot.held_workers, allocation.floor)
+    needed = np.maximum(*map(snapshot.devices_of_tenants, (bound, allocation.workers)))
+    most = np.maximum(snapshot.quota_devices, needed)
     is_over = snapshot.devices_of_tenants(sizes) > most
     return [_Pool(int(most[one]), snapshot.tenant == one) for one in is_over.nonzero()[0].tolist()]
 

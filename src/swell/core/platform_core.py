@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
+from swell.core.accounts import told_shares
 from swell.core.core import Core
 from swell.core.explanations import TurnChanges
+from swell.core.gang import UnknownGangEvent
 from swell.core.kinds import KindAdmission, SavedKind, SavedPlatform, choose, named_kinds, read_platform
-from swell.core.loss_rates import NodeLossCounts
 from swell.core.record import JobRecord
-from swell.core.unknown_gangs import UnknownGangEvent
+from swell.core.setbacks import NodeLossCounts
 from swell.core.usable_nodes import together
+from swell.model.booking import Booking, BookingRefusal
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.coding import encode_by_fields
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import (
     AnyEvent,
+    BookingMade,
     ClockStepped,
     DrainRequested,
     Event,
@@ -33,6 +36,7 @@ from swell.model.event import (
     NodeCleared,
     NodeJoined,
     NodeLost,
+    NodeTested,
     NodeWarned,
     Opened,
     PlanFailed,
@@ -43,8 +47,9 @@ from swell.model.job_query import place as place_in_lists
 from swell.model.names import ANY
 from swell.model.node import Node
 from swell.model.options import Domain
-from swell.model.quota import Quotas
+from swell.model.quota import Claims, Quotas
 from swell.model.throughput import JobThroughput
+from swell.model.usage import AccountShare
 from swell.model.view import JobView, Story
 
 #: Of the core that has what no kind was named for.
@@ -207,10 +212,12 @@ class PlatformCore:
             return [told for one in joined for told in self._joined(one, parts)]
         if isinstance(event, Opened) and event.kinds is not None:
             self._admission.begin(event.kinds)
-        if isinstance(event, NodeLost | NodeWarned | NodeCleared):
+        if isinstance(event, NodeLost | NodeWarned | NodeTested | NodeCleared):
             return [(self._place_of_node(event), event)]
         if isinstance(event, Woke):
             return [(place, event) for place in self._due(event.at_s)]
+        if isinstance(event, BookingMade):
+            return [(self._place_of_booking(event.booking), event)]
         return [(place, event) for place in range(len(self._cores))]
 
     def _place_of_job(self, event: JobSubmitted, parts: Parts) -> int:
@@ -221,6 +228,10 @@ class PlatformCore:
         if place != FIRST:
             self._job_places[event.job_id] = place
         return place
+
+    def _place_of_booking(self, booking: Booking) -> int:
+        of_node = self._nodes[booking.node].place if booking.node in self._nodes else FIRST
+        return self._kinds.index(booking.kind) if booking.kind in self._kinds else of_node
 
     def _places_that_know(self, event: JobEvent) -> Iterable[int]:
         """Indices of the cores that an event about a job concerns.
@@ -321,7 +332,7 @@ class PlatformCore:
             while len(self._lost_nodes) > NUM_REMEMBERED:
                 del self._lost_nodes[next(iter(self._lost_nodes))]
 
-    def _place_of_node(self, event: NodeLost | NodeWarned | NodeCleared) -> int:
+    def _place_of_node(self, event: NodeLost | NodeWarned | NodeTested | NodeCleared) -> int:
         known = self._nodes.get(event.name)
         if isinstance(event, NodeLost):
             self._admission.aside.pop(event.name, None)
@@ -377,6 +388,16 @@ class PlatformCore:
         return {name: together(said) for core in self._cores for name, said in core.state.warned.items()}
 
     @property
+    def suspects(self) -> dict[str, str]:
+        """Nodes that are likely to be ill, by the jobs that failed there, and why; see `note_failure`."""
+        return {name: why for core in self._cores for name, why in core.state.suspects.items()}
+
+    @property
+    def tests(self) -> dict[str, NodeTested]:
+        """The latest test of each node, by name."""
+        return {name: test for core in self._cores for name, test in core.state.tests.items()}
+
+    @property
     def ends_s(self) -> dict[str, float]:
         """When nodes of the cluster end for good, by name; only those whose end is known."""
         known = ((core.state.cluster, core.state.ends_s) for core in self._cores)
@@ -410,6 +431,19 @@ class PlatformCore:
         return self._cores[FIRST].state.quotas
 
     @property
+    def claims(self) -> Claims:
+        """Quotas and weights by tenant."""
+        return Claims(self.quotas, self._cores[FIRST].state.weights)
+
+    @property
+    def account_shares(self) -> tuple[AccountShare, ...]:
+        """See `told_shares`."""
+        used_s: Counter[str] = Counter()
+        for state in (core.state for core in self._cores):
+            used_s.update(state.accounts.used_s(state.now_s, state.half_life_s) if state.half_life_s else {})
+        return told_shares(used_s, self.claims.weights)
+
+    @property
     def num_stale(self) -> int:
         return sum(core.state.num_stale for core in self._cores)
 
@@ -441,6 +475,15 @@ class PlatformCore:
     def unknown_owner(self) -> dict[str, str]:
         """Device -> the job whose gang holds it, of gangs that the journal does not explain."""
         return {device: job for core in self._cores for device, job in core.state.unknown.owner.items()}
+
+    @property
+    def bookings(self) -> list[Booking]:
+        """Those that have not passed."""
+        return [one for core in self._cores for one in core.state.bookings.values()]
+
+    def weigh_booking(self, booking: Booking) -> BookingRefusal | None:
+        """See `Core.weigh_booking`."""
+        return self._cores[self._place_of_booking(booking)].weigh_booking(booking)
 
     @property
     def is_draining(self) -> bool:

@@ -14,6 +14,8 @@ from swell.model.resize import CostKind, Resize, Verdict
 
 #: Resizes of a job that are remembered one by one; the totals count all.
 NUM_KEPT = 20
+#: Fields of a resize that are those of the change.
+AS_COMMANDED = ("at_s", "before", "after", "reason_code", "reason", "expected_cost_s", "expected_gain_s")
 #: Each time that workers are taken, what was before counts for so much: the last few times matter.
 MEMORY_SHARE = 0.8
 
@@ -72,14 +74,8 @@ class Change(msgspec.Struct, kw_only=True):
         """Return the resize as users see it, with what has been measured so far."""
         answered_s = self.answered_s
         return Resize(
-            at_s=self.at_s,
-            before=self.before,
-            after=self.after,
+            **{name: getattr(self, name) for name in AS_COMMANDED},
             verdict=verdict,
-            reason_code=self.reason_code,
-            reason=self.reason,
-            expected_cost_s=self.expected_cost_s,
-            expected_gain_s=self.expected_gain_s,
             wait_s=None if answered_s is None else answered_s - self.at_s,
             cost_s=self.pause_s,
             gain_s=self.gain_s,
@@ -261,6 +257,8 @@ class SizeHistory(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     changes: tuple[tuple[float, int], ...] = ()  #: (from when in head time, workers)
     most_workers: int = 0
     num_changes: int = 0  #: to another number of workers, since the first
+    waits_from_s: float | None = None  #: since when it waits, or waited last; None: since its submission
+    runs_from_s: float | None = None  #: since when it has workers; None: it has none
 
     @property
     def latest(self) -> int:
@@ -273,6 +271,10 @@ class SizeHistory(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             self.num_changes += bool(self.changes) and num_workers > 0
             self.most_workers = max(self.most_workers, num_workers)
             self.changes += ((at_s, num_workers),)
+            if not num_workers:
+                self.waits_from_s, self.runs_from_s = at_s, None
+            elif self.runs_from_s is None:
+                self.runs_from_s = at_s
 
 
 class HoldTime(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):

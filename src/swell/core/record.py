@@ -11,17 +11,20 @@ from swell.checkpoint_interval import interval_s
 from swell.core.gang import NO_GANG, Gang, IllegalTransition
 from swell.core.progress import HoldTime, JobProgress, ResizeLog, SizeHistory
 from swell.core.setbacks import LONGEST_BACK_OFF_S, Backoff, Promise
-from swell.model.event import STEPS
+from swell.model.event import IDLE, STEPS, GangStarted
 from swell.model.job import DifferenceAction, Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.model.view import JobView
 from swell.script_facts import ScriptFinding
 
+DAY_S = 86400.0
 #: Work of a restart job without an estimate, in seconds on one worker.
 DEFAULT_ESTIMATE_S = 3600.0
 
 #: Topics of warnings about the processes of a gang, which the next gang's need not share.
-OF_GANG = ("checkpoint", "output", STEPS)
+OF_GANG = ("checkpoint", "output", STEPS, IDLE)
+#: Addresses that its program may tell of a job.
+MOST_LINKS = 10
 #: Topics that a job has warnings about at once; of others nothing is kept.
 MOST_TOPICS = 20
 
@@ -85,6 +88,8 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     reason: str = "has just been submitted"
     message: str = ""
     warnings: dict[str, str] = {}  #: topic -> what its owner should know for as long as it is so
+    links: dict[str, str] = {}  #: addresses by name, which its program has told
+    idle_since_s: float | None = None  #: when its owner was told first, of late, of devices that do nothing
 
     @property
     def stalled_since_s(self) -> float | None:
@@ -112,6 +117,7 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     def end_warnings_of_gang(self) -> None:
         """Its processes are new: they warn again if the cause lasts."""
+        self.idle_since_s = None
         self.warnings = {topic: text for topic, text in self.warnings.items() if topic not in OF_GANG}
 
 
@@ -121,6 +127,7 @@ class JobUsage(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     latest: GangUsage | None = None  #: of the gang that there is, or was last
     before_cpu_s: float = 0.0  #: used by the gangs before that one
     before: GangUsage = NO_USAGE  #: all else that they used
+    used: tuple[tuple[float, float], ...] = ()  #: as in `JobView`
     value: float | None = None  #: of its evaluation function, as last reported; None: none, or not finite
     value_s: float | None = None  #: when that was
 
@@ -146,6 +153,9 @@ class JobUsage(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         """A report of its gang."""
         if usage is not None:
             self.latest = usage
+        if usage is not None and (used_s := self.total.used_s) is not None:
+            is_of_day = len(self.used) > 1 and at_s < self.used[-2][0] + DAY_S
+            self.used = (*(self.used[:-1] if is_of_day else self.used), (at_s, used_s))
         if value is not None:
             self.value, self.value_s = (value if math.isfinite(value) else None), at_s
 
@@ -161,6 +171,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     submitted_s: float
     calendar_offset_s: float = 0.0  #: calendar less head time: see `Calendar`
     tenant: int = 0  #: see `TenantTable`
+    account_number: int = 0  #: see `AccountTable`
     continues: str = ""  #: see `Origin`, as `user`
     user: str = ""
     profile: Profile | None = None
@@ -179,6 +190,10 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     is_held: bool = False  #: its owner wants it to have no gang; it may have one still
     awaits: tuple[str, ...] = ()  #: ids of the jobs that it follows, until all of them have succeeded
     ruled_out: dict[str, str] = {}  #: names of nodes that cannot run it, and why
+    booking: str = ""  #: id of the booking that it waits for, or runs in; empty: of none
+    begun_s: float | None = None  #: since when the time of a fixed job counts; None: its command does not run
+    num_retries: int = 0  #: starts of a fixed job that followed a loss, or that others had its devices
+    is_overdue: bool = False  #: its limit has passed, and its processes are still there
     ended: Phase | None = None  #: how; None: it has not
 
     gang: Gang = NO_GANG
@@ -194,6 +209,11 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     admission: Admission = msgspec.field(default_factory=Admission)
     status: JobStatus = msgspec.field(default_factory=JobStatus)
     usage: JobUsage = msgspec.field(default_factory=JobUsage)
+
+    @property
+    def account(self) -> str:
+        """Name of the account that its device time counts for."""
+        return self.spec.tenant or self.user
 
     @property
     def alone_s(self) -> float | None:
@@ -318,8 +338,20 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     @property
     def is_plannable(self) -> bool:
         """Known well enough for a policy to decide about, and still of interest to one."""
-        is_wanted = self.ended is None and not self.is_cancelled and not self.is_set_aside
+        is_wanted = self.ended is None and not (self.is_cancelled or self.is_set_aside or self.booking)
         return is_wanted and self.progress.total_steps is not None
+
+    @property
+    def is_apart(self) -> bool:
+        """Its devices are not a policy's to give: it is a fixed job, or of a booking."""
+        return self.spec.fixed is not None or bool(self.booking)
+
+    @property
+    def is_suspendable(self) -> bool:
+        """Whether others may have the devices of this fixed job, be it those who lend the node."""
+        fixed = self.spec.fixed
+        is_open = fixed is not None and fixed.may_suspend and self.num_retries < fixed.retries
+        return is_open and not self.admission.is_promised
 
     @property
     def may_grow(self) -> bool:
@@ -405,7 +437,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         """The gang is this from now on."""
         self.gang = gang
         if not gang.members.devices:
-            self.status.live_pids = ()
+            self.status.live_pids, self.begun_s, self.is_overdue = (), None, False
 
     def end(self, phase: Phase) -> None:
         """The job is over, and has no gang. Raises IllegalTransition: that is a defect of the head."""
@@ -433,8 +465,29 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def advance(self, at_s: float) -> None:
         """Account for what has happened by then, at the rate believed since it was last advanced."""
         elapsed_s = self.progress.advance(at_s, len(self.gang.held))
-        if self.gang.members.devices:
+        if self.gang.members.devices and self.spec.fixed is None:
             self.tenure.train(elapsed_s)
+
+    def start(self, event: GangStarted, num_nodes: int) -> None:
+        """The processes of its gang are up."""
+        self.advance(event.at_s)
+        self.become(self.gang.started(event.generation))
+        self.num_nodes = num_nodes
+        self.usage.begin_gang()
+        self.backoff.go_on()
+        self.status.started_s = event.at_s if self.status.started_s is None else self.status.started_s
+        self.status.note_pids(event.pids)
+        self.sizes.note(event.at_s, self.num_workers)
+
+    def release(self, at_s: float) -> None:
+        """Its processes are gone, and it makes no progress. What becomes of the job is said next."""
+        self.advance(at_s)
+        self.resizes.lose(at_s)
+        self.backoff.num_failed_changes = self.backoff.num_refused_shares = 0
+        self.backoff.share_until_s = 0.0
+        self.progress.rate_per_s = 0.0
+        self.progress.resume()
+        self.sizes.note(at_s, 0)
 
     def view(self) -> JobView:
         gang, is_over, used, latest = self.gang, self.ended is not None, self.usage.total, self.usage.latest
@@ -442,7 +495,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         if is_over or self.is_set_aside:
             shown["estimated_finish_s"] = None
         if is_over:
-            shown |= {"is_held": False, "awaits": (), "checkpoint_interval_s": None, "stalled_since_s": None}
+            shown |= {"is_held": False, "awaits": (), "checkpoint_interval_s": None}
+            shown |= {"stalled_since_s": None, "idle_since_s": None}
         return JobView(
             **shown,
             batch=self._shown_batch(),
@@ -463,11 +517,12 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             memory_used_bytes=latest.memory_bytes if latest and gang.held else None,
             read_bytes=used.read_bytes,
             written_bytes=used.written_bytes,
+            used=self.usage.used,
             retry_s=(self.backoff.until_s or None)
             if self.phase is Phase.QUEUED and self.backoff.cause
             else None,
             message=self.backoff.cause or self.status.message,
-            webhook=self.spec.webhook is not None,
+            webhook=self.spec.webhook is not None or bool(self.spec.notify),
         )
 
     def _kept(self) -> bool | None:
@@ -475,7 +530,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         is_called_off = self.ended in (Phase.REJECTED, Phase.CANCELLED)
         if self.deadline_s is None or finished_s is None or is_called_off:
             return None
-        return self.ended is Phase.SUCCEEDED and finished_s <= self.deadline_s
+        return self.ended in (Phase.SUCCEEDED, Phase.TIMED_OUT) and finished_s <= self.deadline_s
 
     def _shown_batch(self) -> int:
         """Samples of a step now, or once it starts; of a job that has ended, of its last ones."""
@@ -499,7 +554,7 @@ WORKED_OUT = frozenset(
     ["batch", "workers", "devices", "generation", "sizes", "resizes", "steps", "message", "webhook", "kind"]
 )
 #: What was submitted, and may have changed since.
-CHANGEABLE = {"job_class", "deadline_s", "checkpoint_interval_s"}
+CHANGEABLE = {"job_class", "deadline_s", "checkpoint_interval_s", "booking"}
 
 
 def _shown_paths() -> dict[str, str]:

@@ -9,7 +9,7 @@ from swell.core.record import JobRecord
 from swell.model.job import Phase
 from swell.model.target import PLAIN_CONFIGURATION
 
-Kind = Literal["new", "ailing", "leaving", "held back", "configured", "barred"]
+Kind = Literal["new", "ailing", "leaving", "held back", "configured", "barred", "apart"]
 
 
 class RecordIndex:
@@ -20,7 +20,7 @@ class RecordIndex:
         self._kinds: dict[str, tuple[Kind, ...]] = {}  #: of each job that is of any
         self.held: dict[str, tuple[str, ...]] = {}  #: devices of each job that holds any
         self.owner: dict[str, str] = {}  #: device -> the job that holds it
-        #: Devices that each job has, or is about to have; only jobs that have any.
+        #: Devices that each job has, or is about to have; only jobs with any for which policies plan.
         self.targets: dict[str, tuple[str, ...]] = {}
 
     def update(self, records: Iterable[JobRecord]) -> None:
@@ -38,7 +38,7 @@ class RecordIndex:
         for record in records:
             if (kinds := kinds_of(record)) != self._kinds.get(record.id, ()):
                 self._list(record.id, kinds)
-            if record.phase.holds_devices and record.gang.goal.devices:
+            if record.phase.holds_devices and record.gang.goal.devices and not record.is_apart:
                 self.targets[record.id] = record.gang.goal.devices
             else:
                 self.targets.pop(record.id, None)
@@ -68,9 +68,11 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         return ()
     kinds: list[Kind] = []
     is_untried = record.progress.total_steps is None and record.phase is Phase.QUEUED
-    if is_untried and not record.is_profiling and not record.is_set_aside:
+    is_measured = record.is_profiling or record.spec.fixed is not None
+    if is_untried and not is_measured and not record.is_set_aside:
         kinds.append("new")
-    if record.gang.is_broken or record.is_cancelled or (record.is_held and record.phase.holds_devices):
+    is_unwanted = record.is_cancelled or record.is_overdue
+    if record.gang.is_broken or is_unwanted or (record.is_held and record.phase.holds_devices):
         kinds.append("ailing")
     if record.gang.is_leaving:
         kinds.append("leaving")
@@ -80,4 +82,6 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         kinds.append("configured")
     if record.ruled_out:
         kinds.append("barred")
+    if record.is_apart:
+        kinds.append("apart")
     return tuple(kinds)

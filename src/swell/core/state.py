@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from sys import intern
 from typing import Generic, TypeVar
@@ -12,21 +13,21 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
+from swell.core.accounts import AccountTable, TenantTable
 from swell.core.costs import CostTable
 from swell.core.explanations import EXPECTED_START, PendingAccount
+from swell.core.gang import UnknownGangs
 from swell.core.last_plan import LastPlan, PolicyState
-from swell.core.loss_rates import LossRates
 from swell.core.record import JobRecord
 from swell.core.record_index import Kind, RecordIndex
-from swell.core.setbacks import Setbacks
+from swell.core.setbacks import LossRates, Setbacks
 from swell.core.sizes import job_sizes
 from swell.core.table import JobOptions, JobTable
-from swell.core.tenants import TenantTable
-from swell.core.unknown_gangs import UnknownGangs
-from swell.model.calendar import Calendar
+from swell.model.booking import Booking
+from swell.model.calendar import Calendar, CalendarEntry
 from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
-from swell.model.event import AnyEvent, Event, NodeWarned
+from swell.model.event import AnyEvent, Event, NodeTested, NodeWarned
 from swell.model.job import JobClass, JobSpec, Phase, Profile
 from swell.model.options import Domain
 from swell.model.plan import Refusal
@@ -40,6 +41,15 @@ Words = str | Callable[[], str]
 T = TypeVar("T")
 
 
+class JobFailure(msgspec.Struct, frozen=True):
+    """A job that failed with all its workers on one node."""
+
+    at_s: float
+    job_id: str
+    program: str  #: what it runs
+    node: str
+
+
 class KeptState(msgspec.Struct, kw_only=True, dict=True):
     """What of the head is kept as it is."""
 
@@ -48,6 +58,9 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     cluster: Cluster = msgspec.field(default_factory=Cluster)
     losses: LossRates = msgspec.field(default_factory=LossRates)
     warned: dict[str, list[NodeWarned]] = {}  #: by name, of nodes there, or away, that get no more work
+    tests: dict[str, NodeTested] = {}  #: the latest of each node, by its name
+    failures: list[JobFailure] = []  #: recent ones, the latest last
+    suspects: dict[str, str] = {}  #: nodes that are likely to be ill, and why, until they are drained
     ends_s: dict[str, float] = {}  #: by name, of nodes whose end is known; see `NodeEndKnown`
     #: Devices by name, as they had them, of nodes that are not there while their hosts are.
     away: dict[str, tuple[str, ...]] = {}
@@ -55,7 +68,12 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     setbacks: Setbacks = msgspec.field(default_factory=Setbacks)
     costs: CostTable = msgspec.field(default_factory=CostTable)
     tenants: TenantTable = msgspec.field(default_factory=TenantTable)
+    accounts: AccountTable = msgspec.field(default_factory=AccountTable)
+    weights: dict[str, float] = {}  #: by account, of those that have another than 1
     quotas: dict[str, Quota] = {}  #: by name, of tenants that have one, whether they have jobs here or not
+    bookings: dict[str, Booking] = {}  #: by id
+    entries: dict[str, tuple[CalendarEntry, ...]] = {}  #: by fixed job or booking: what it has, and will have
+    reserved: dict[str, str] = {}  #: device -> the fixed job, or the booking, whose it is now
     num_stale: int = 0  #: reports about a generation, or a job, that is no more
     wake_s: float | None = None
     is_draining: bool = False
@@ -81,6 +99,7 @@ class HeadState(KeptState, kw_only=True):
 
     belief: FittedBelief
     domain: Domain  #: of the policy that decides
+    half_life_s: float = 0.0  #: see `CoreSettings`
 
     def __post_init__(self) -> None:
         self._clear()
@@ -101,9 +120,9 @@ class HeadState(KeptState, kw_only=True):
         self.table = JobTable()
         self.index = RecordIndex()
         self.latest = PendingAccount()
-        self.usable = Cluster()  #: the nodes that jobs may be placed on
+        self.usable = Cluster()  #: the nodes that policies may place jobs on, without reserved devices
         self.devices: frozenset[str] = frozenset()  #: of these
-        self.warned_devices: frozenset[str] = frozenset()  #: of the other nodes that are there
+        self.warned_devices: frozenset[str] = frozenset()  #: that are there, but not for policies
         self.num_borrowed = 0  #: devices
         self._widths: Widths = ()  #: of the nodes, as rows were written for
         self._most_devices = 1  #: rows are written for a cluster of so many
@@ -145,6 +164,7 @@ class HeadState(KeptState, kw_only=True):
         """
         record.progress.advance(self.now_s, num_devices=0)
         record.end(phase)
+        self.release(record.id)
         record.status.finished_s = self.now_s if at_s is None else min(at_s, self.now_s)
         record.resizes.lose(record.status.finished_s)
         self.costs.tenure.add(record.tenure)
@@ -232,13 +252,18 @@ class HeadState(KeptState, kw_only=True):
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, record: JobRecord) -> IntArray:
         """Worker counts that the job may have on this cluster, at any batch; empty if there is none."""
-        return self._sizes_on(record, self.num_devices)
+        return self.sizes_on(record, self.num_devices + len(self.booked_for(record)))
 
-    def _sizes_on(self, record: JobRecord, num_devices: int, most_batch: int | None = None) -> IntArray:
-        """The same on so many devices, of which it has none on nodes that are ruled out for it."""
+    def sizes_on(self, record: JobRecord, num_devices: int, most_batch: int | None = None) -> IntArray:
+        """The same on so many devices, of which it has none on nodes that are ruled out for it.
+
+        A gang is one device where devices cannot sum gradients.
+        """
         if record.ruled_out:
             others = (node.devices for node in self.usable.nodes if node.name not in record.ruled_out)
             num_devices = min(num_devices, sum(map(len, others)))
+        if self.cluster.nodes and not self.cluster.nodes[0].can_sum and record.spec.fixed is None:
+            num_devices = min(num_devices, 1)
         sizes = job_sizes(record.spec, num_devices, self.domain.sizes, most_batch)
         return sizes if record.may_grow else sizes[:1]
 
@@ -272,14 +297,82 @@ class HeadState(KeptState, kw_only=True):
         held = self.warned_devices.intersection(record.gang.members.devices)
         if not held:
             return []
-        return [node.name for node in self.cluster.nodes if held.intersection(node.devices)]
+        nodes = (node for node in self.cluster.nodes if node.name in self.warned)
+        return [node.name for node in nodes if held.intersection(node.devices)]
+
+    @property
+    def has_devices_to_leave(self) -> bool:
+        """Whether a job holds devices that it is to leave."""
+        owner = self.index.owner
+        return any(self.reserved.get(one) != owner[one] for one in owner.keys() & self.warned_devices)
+
+    def reserve(self, owner: str, devices: Iterable[str]) -> None:
+        """Only this fixed job, or jobs of this booking, may have these devices from now on."""
+        own = dict.fromkeys(devices, owner)  # in rank order, whoever had them before
+        others = {device: one for device, one in self.reserved.items() if device not in own}
+        self.reserved = {**others, **own}
+        self.measure_cluster()
+
+    @property
+    def taken_by_tenants(self) -> Counter[str]:
+        """Devices that jobs of each tenant have reserved."""
+        owners = map(self.records.get, self.reserved.values()) if self.reserved and self.quotas else ()
+        return Counter(record.spec.tenant for record in owners if record is not None)
+
+    def occupy(self, job_id: str, devices: Sequence[str], until_s: float) -> None:
+        """Reserve the devices, and enter them in the calendar until then."""
+        self.reserve(job_id, devices)
+        self.entries[job_id] = self.entries_of(job_id, devices, until_s)
+
+    def entries_of(self, job_id: str, devices: Iterable[str], until_s: float) -> tuple[CalendarEntry, ...]:
+        """These devices are a job's from now until then."""
+        nums, when = Counter(map(self.cluster.node_of.__getitem__, devices)), (self.now_s, until_s)
+        return tuple(CalendarEntry("job", job_id, *of, *when) for of in nums.items())
+
+    def extend(self, owner: str, until_s: float) -> None:
+        """What it has now it has until then."""
+        entries = self.entries.get(owner, ())
+        self.entries[owner] = tuple(msgspec.structs.replace(entry, until_s=until_s) for entry in entries)
+
+    def release(self, owner: str) -> None:
+        """Any job may have what was this one's; it has no place in the calendar any more."""
+        self.entries.pop(owner, None)
+        self.unreserve(owner)
+
+    def unreserve(self, owner: str) -> None:
+        """Any job may have what this one has now; what it will have stays in the calendar."""
+        if owner in self.reserved.values():
+            self.reserved = {device: one for device, one in self.reserved.items() if one != owner}
+            self.measure_cluster()
+
+    def reserved_for(self, record: JobRecord) -> list[str]:
+        """Devices that are there and are reserved for this job."""
+        if not (self.reserved and record.is_apart):
+            return []
+        node_of = self.cluster.node_of
+        return [device for device, owner in self.reserved.items() if owner == record.id and device in node_of]
+
+    def booked_for(self, record: JobRecord) -> list[str]:
+        """Devices that are reserved for the booking of this job."""
+        booking = record.booking
+        return [device for device, owner in self.reserved.items() if owner == booking] if booking else []
+
+    def open_nodes(self, without: Collection[str] = ()) -> Cluster:
+        """The nodes that take work, and those of their devices that are reserved for no job but these."""
+        cluster = self.cluster
+        for name in self.warned:
+            cluster = cluster.without_node(name)
+        others = {device for device, owner in self.reserved.items() if owner not in without}
+        return cluster.without_devices(others) if others else cluster
 
     def concerns_plans(self, record: JobRecord | None) -> bool:
-        """Whether a policy knows the job, or it holds devices."""
+        """Whether a policy knows the job, it holds devices, or it may want some that are lent for a trial."""
         if record is None:
             return False
+        if self.quotas and self.reserved:
+            return True
         is_known = record.is_plannable or record.id in self.table
-        return is_known or record.phase.holds_devices or record.id in self.index.held
+        return is_known or record.is_apart or record.phase.holds_devices or record.id in self.index.held
 
     def write_rows(self, written: Collection[str] = ()) -> None:
         """Bring all that is kept of records up to date with those that changed; forget those that ended.
@@ -302,10 +395,13 @@ class HeadState(KeptState, kw_only=True):
                 raise
         self.index.update(records)
         for record in records:
+            if self.half_life_s:
+                self.accounts.note(record, self.now_s, self.half_life_s)
             if record.ended is not None:
                 del self.records[record.id]
                 self.unshown.discard(record.id)
                 self.tenants.leave(record.spec.tenant, self.now_s)
+                self.accounts.leave(record.account, self.now_s)
                 self.belief.forget(record.id)
         self._dirty.clear()
 
@@ -323,12 +419,11 @@ class HeadState(KeptState, kw_only=True):
 
     def measure_cluster(self) -> None:
         """The nodes that are there, or what was said of them, are other ones from now on."""
-        self.usable = self.cluster
-        for name in self.warned:
-            self.usable = self.usable.without_node(name)
+        self.usable = self.open_nodes()
         self.devices = frozenset(self.usable.devices)
         leaving = (node.devices for node in self.cluster.nodes if node.name in self.warned)
-        self.warned_devices = frozenset(chain.from_iterable(leaving)) if self.warned else frozenset()
+        is_any = bool(self.warned or self.reserved)
+        self.warned_devices = frozenset(chain(self.reserved, *leaving)) if is_any else frozenset()
         self.num_borrowed = self.usable.num_borrowed
         if self.usable.widths != self._widths:
             self._widths = self.usable.widths
@@ -336,18 +431,16 @@ class HeadState(KeptState, kw_only=True):
         for record in self.watchlist("barred"):
             self.relearn(record)
             self.touch(record)
-        if self.num_devices > self._most_devices:
-            self._most_devices = 1 << (self.num_devices - 1).bit_length()
-            self._learn_options_again()
+        num_devices = self.cluster.num_devices if self.reserved else self.num_devices
+        if num_devices > self._most_devices:
+            self._most_devices = 1 << (num_devices - 1).bit_length()
+            self._relearn(self.table.ids)
 
     def set_domain(self, domain: Domain) -> None:
         """The policy that decides from now on chooses from these."""
         if domain is not self.domain and domain != self.domain:
             self.domain = domain
-            self._learn_options_again()
-
-    def _learn_options_again(self) -> None:
-        self._relearn(self.table.ids)
+            self._relearn(self.table.ids)
 
     def _relearn(self, job_ids: Iterable[str]) -> None:
         jobs = tuple(job_ids)
@@ -371,10 +464,10 @@ class HeadState(KeptState, kw_only=True):
     def _options_of(self, record: JobRecord) -> JobOptions:
         spec, believed, best = record.spec, self.belief.of(record.id), None
         if self._is_batch_open(record):
-            sizes = self._sizes_on(record, self._most_devices)
+            sizes = self.sizes_on(record, self._most_devices)
             best = self._open_batches_of(record, sizes)
         if best is None:
-            sizes = self._sizes_on(record, self._most_devices, spec.global_batch)
+            sizes = self.sizes_on(record, self._most_devices, spec.global_batch)
             rates = believed.rates_per_s(sizes, self._hosts_of(record, sizes))
             best = rates, (spec.batch_per_worker or 0) * sizes
         rates, batches = best

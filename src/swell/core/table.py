@@ -124,6 +124,12 @@ def _least_steps(record: JobRecord) -> float:
     return LEAST_REMAINING_SHARE * (record.progress.total_steps or 0.0)
 
 
+def _waits_from_s(record: JobRecord) -> float:
+    """Since when it waits, or has waited before it ran."""
+    from_s = record.sizes.waits_from_s
+    return record.submitted_s if from_s is None else from_s
+
+
 def _changing_since_s(record: JobRecord) -> float:
     """Since when its gang starts or pauses; inf if a change is still to take place, NaN if there is none."""
     if record.gang.is_launching:
@@ -157,6 +163,9 @@ COLUMNS = (
     Column("trained_s", float, at("tenure.total_s")),
     Column("num_taken", float, at("tenure.num_taken")),
     Column("checkpoint_interval_s", float, at("checkpoint_interval_s")),
+    Column("account", float, at("account_number")),
+    Column("waits_from_s", float, _waits_from_s),
+    Column("runs_from_s", float, at("sizes.runs_from_s")),
     Column("held_workers", int, at("target_workers")),
     Column("most_workers", int, at("sizes.most_workers")),
     Column("num_changes", int, at("sizes.num_changes")),
@@ -216,6 +225,11 @@ class Rows:
         """The values of the last row, if it was written, are in this one from now on."""
         if last < self._values.shape[1]:
             self._values[:, row] = self._values[:, last]
+
+    def unseen(self, name: str) -> FloatArray:
+        """One of the columns that are not in a snapshot."""
+        column: FloatArray = self._values[self._inner.index(name)].copy()
+        return column
 
     def copied(self, num: int) -> dict[str, Any]:
         """(num,) columns by name, of the first rows; those that are seen are read-only copies."""
@@ -350,6 +364,14 @@ class JobTable:
                 np.where(own_s > 0.0, own_s, checkpoint_interval_s or DEFAULT_S)
             ),
         }
+
+    @property
+    def account_columns(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(J,) columns for `AccountTable.shares`, up to date once rows have been seen."""
+        account, waits_s, runs_s = (
+            self._rows.unseen(name)[: len(self.ids)] for name in ("account", "waits_from_s", "runs_from_s")
+        )
+        return account, waits_s, runs_s
 
     def _indexed(self) -> RowIndex:
         """The very same as long as no job comes or goes."""

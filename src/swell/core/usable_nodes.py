@@ -1,4 +1,4 @@
-"""What plans may use of a cluster: for how long, where nodes are to be left; how much, where cores are few.
+"""What plans may use of a cluster: for how long, as far as is known; how much, where cores are few.
 
 Where slots share cores, a promise counts cores: how fast a job is must not depend on its neighbours. Several
 may say of one node that it is to be left: the earliest of their ends holds.
@@ -7,17 +7,21 @@ may say of one node that it is to be left: the earliest of their ends holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
+import numpy as np
 
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
+from swell.model.calendar import CalendarEntry
 from swell.model.cluster import Cluster
 from swell.model.event import NodeWarned
 from swell.model.node import Node
-from swell.model.snapshot import NO_ENDS, NodeEndTimes
+from swell.model.snapshot import NO_CHANGES, DeviceCalendar
+from swell.placement.windows import NodeWindows
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +80,53 @@ def _trimmed(node: Node, kept: Container[str], held: Container[str]) -> Node:
     return node.only(set(in_order[: max(node.num_whole, num_kept)]))
 
 
-def known_ends(state: HeadState, usable: UsableDevices) -> NodeEndTimes:
-    """When usable devices will be gone, as far as is known."""
+def calendar_of(state: HeadState, usable: UsableDevices) -> DeviceCalendar:
+    """When usable devices go or come back, as far as is known."""
+    if state.entries:
+        return _calendar_by_node(state, usable)
     if not state.ends_s:
-        return NO_ENDS
+        return NO_CHANGES
     ending = [(state.ends_s[node.name], node) for node in usable.cluster.nodes if node.name in state.ends_s]
-    owned = ((end_s, usable.num_of(node)) for end_s, node in ending if not node.is_borrowed)
-    return NodeEndTimes(min((end_s for end_s, _ in ending), default=math.inf), tuple(sorted(owned)))
+    owned = ((end_s, -usable.num_of(node)) for end_s, node in ending if not node.is_borrowed)
+    return DeviceCalendar(min((end_s for end_s, _ in ending), default=math.inf), tuple(sorted(owned)))
+
+
+def _calendar_by_node(state: HeadState, usable: UsableDevices) -> DeviceCalendar:
+    windows = node_windows(state)
+    nodes = [node for node in state.cluster.nodes if node.name not in state.warned]
+    if usable.num_left_idle:  # jobs have as large a part of the cores as of the devices
+        num_devices = np.array([[max(len(node.devices), 1)] for node in nodes])
+        windows.free = windows.free * [[node.num_whole] for node in nodes] // num_devices
+    ends_s = (at_s for at_s, change in windows.changes(windows.names) if change < 0)
+    owned = [node.name for node in nodes if not node.is_borrowed]
+    return DeviceCalendar(next(ends_s, math.inf), tuple(windows.changes(owned)))
+
+
+def node_windows(
+    state: HeadState, more: Iterable[CalendarEntry] = (), without: Collection[str] = ()
+) -> NodeWindows:
+    """What fixed jobs and bookings leave of each node of the cluster, and for how long it is there.
+
+    Args:
+        more: entries that the calendar does not have.
+        without: jobs, and bookings, that do not count.
+    """
+    nodes = [node for node in state.cluster.nodes if node.name not in state.warned]
+    widths, taken = {node.name: len(node.devices) for node in nodes}, []
+    for entry in chain(more, *state.entries.values()):
+        record = state.records.get(entry.owner)
+        if entry.owner not in without and not (record and record.booking):  # the booking counts
+            taken.append((entry.node, entry.num_devices, entry.from_s, entry.until_s))
+    ends = [(name, num, state.ends_s[name], math.inf) for name, num in widths.items() if name in state.ends_s]
+    return NodeWindows(state.now_s, widths, taken + ends)
 
 
 def together(causes: Sequence[NodeWarned]) -> NodeWarned:
     """Merge the warnings about one node into one, with the earliest end and every reason."""
     ends = [cause.until_s for cause in causes if cause.until_s is not None]
     return msgspec.structs.replace(
-        causes[0], until_s=min(ends, default=None), why="; ".join(cause.why for cause in causes if cause.why)
+        causes[0],
+        until_s=min(ends, default=None),
+        why="; ".join(cause.why for cause in causes if cause.why),
+        is_ill=any(cause.is_ill for cause in causes),
     )

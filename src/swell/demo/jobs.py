@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from swell.model.deadline_state import is_measured
 from swell.model.failure import why_failed
@@ -12,11 +11,6 @@ from swell.model.job import JobClass, MetricTarget, Phase
 from swell.model.quantities import told_workers
 from swell.model.view import JobView
 
-#: Fields of a view that are in the JSON as they are.
-FIELDS = (
-    *("id", "name", "phase", "submitted_s", "deadline_s", "finished_s", "kept", "counter_offer_s"),
-    *("sizes", "pids", "resizes", "resize_pause_s"),
-)
 #: Of the table. Times are seconds after the job's own submission.
 HEADINGS = (
     *("JOB", "CLASS", "DEADLINE", "FINISHED", "KEPT?", "SIZES", "RESIZES", "LOST IN RESIZES"),
@@ -70,16 +64,6 @@ def _failures(part: DemoJob, view: JobView) -> list[str]:
             f"{part.name}: learned too little, {part.bar.name}={reached:.4g}, must reach {part.bar}"
         )
     return failures
-
-
-def as_json(devices: str, is_paced: bool, views: Sequence[JobView]) -> dict[str, Any]:
-    """The same for programs. Times are seconds since 1970; `final_loss` as in `final_loss`."""
-    return {"cluster": {"devices": devices, "paced": is_paced}, "jobs": [_job_json(view) for view in views]}
-
-
-def _job_json(view: JobView) -> dict[str, Any]:
-    shown = {name: getattr(view, name) for name in FIELDS} | {"class": view.job_class}
-    return shown | {"final_loss": final_loss(view), "final_accuracy": view.metrics.get("accuracy")}
 
 
 def rows(parts: Mapping[str, DemoJob], views: Sequence[JobView]) -> list[tuple[str, ...]]:
@@ -152,8 +136,10 @@ def _state(view: JobView) -> str:
     return f"{view.phase}, {view.reason_code}" if view.phase is Phase.QUEUED else str(view.phase)
 
 
-CNN, VAE, GRU, TRANSFORMER = "cnn.py", "vae.py", "gru.py", "transformer.py"
-#: Global batches of the training scripts of this package.
+#: Training scripts of this package: the file, and its first arguments.
+CNN, VAE = ("cnn.py",), ("vae.py",)
+GRU, TRANSFORMER = ("letters.py", "--model", "gru"), ("letters.py", "--model", "transformer")
+#: Their global batches.
 BATCHES = {CNN: 96, VAE: 96, GRU: 64, TRANSFORMER: 64}
 
 
@@ -163,7 +149,7 @@ class DemoJob:
 
     at_s: float  #: submitted so long after the trial run of the first job, which comes at once
     name: str
-    script: str  #: file name
+    script: tuple[str, ...]  #: file name and arguments
     epochs: int
     bar: MetricTarget  #: what the trained model must reach
     deadline_after_s: float | None = None  #: after its submission

@@ -62,7 +62,9 @@ class Engine(RegistryEntry, kw_only=True):
 
     def encoded(self) -> str:
         """What its door finds in `AgentOptions.engine`; an agent with another text is not adopted."""
-        return msgspec.json.encode({"engine": self.name, **msgspec.to_builtins(self)}).decode()
+        kind = type(self)
+        told = {"engine": self.name, "class": f"{kind.__module__}:{kind.__name__}"}
+        return msgspec.json.encode(told | msgspec.to_builtins(self)).decode()
 
     def findings(self, listen: str) -> list[Finding]:
         """What `swell doctor` says of it. It takes a second at most, and changes nothing."""

@@ -201,7 +201,7 @@ class GrantedLeases:
         self.recalled = frozenset(host for host, term in self._terms.items() if not term.record.is_over)
         self._ended: list[tuple[str, int]] = []
         self._written: list[HostTerm] | None = None
-        self._failures = LimitedLog()
+        self._failures = LimitedLog(log.warning)
         self._save()
 
     def machine_of(self, host: str) -> str:
@@ -313,5 +313,4 @@ class GrantedLeases:
         try:
             self._save()
         except OSError as error:
-            if self._failures.take():
-                log.warning("cannot write the leases of hosts (%s): make room on the disk", error.strerror)
+            self._failures("cannot write the leases of hosts (%s): make room on the disk", error.strerror)

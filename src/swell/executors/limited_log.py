@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 from swell.model.names import printable
 
@@ -11,18 +12,17 @@ TELL_EVERY_S = 60.0
 
 
 class LimitedLog:
-    """Rate limit of one kind of log line: at most one every `TELL_EVERY_S`."""
+    """Log lines of one kind, such as `log.warning` tells: at most one every `TELL_EVERY_S`."""
 
-    def __init__(self) -> None:
-        self._told_s = float("-inf")
+    def __init__(self, tell: Callable[..., None]) -> None:
+        self._tell, self._told_s = tell, float("-inf")
 
-    def take(self) -> bool:
-        """Whether a line may be told now; then it counts as told."""
+    def __call__(self, form: str, *about: object) -> None:
+        """Tell a line, unless one was told lately."""
         now_s = time.monotonic()
-        is_due = now_s >= self._told_s + TELL_EVERY_S
-        if is_due:
+        if now_s >= self._told_s + TELL_EVERY_S:
             self._told_s = now_s
-        return is_due
+            self._tell(form, *about)
 
 
 class RecordFormatter(logging.Formatter):

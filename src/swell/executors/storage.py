@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import errno
 import secrets
+import stat
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
+from swell.model.code import decode_tree, tree_path
 from swell.model.quantities import span
 from swell.wire.whole_files import write_whole
 
 T = TypeVar("T")
 CHECKPOINTS = "checkpoints"
+#: In the folder of a job that runs as a user: what was given to that user.
+WORK = "work"
 MARK_FILE = "joining-mark"
 #: Within this time a folder answers that is to keep checkpoints.
 ANSWER_S = 20.0
@@ -37,19 +42,34 @@ def job_folder(storage: Path, job_id: str) -> Path:
     return storage / "jobs" / job_id
 
 
+def work_folder(folder: Path) -> Path:
+    """Return where the processes of a job write, of the job's folder: below it if they are a user's."""
+    work = folder / WORK
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if stat.S_ISDIR(work.lstat().st_mode):
+            return work
+    return folder
+
+
+def is_uploaded(storage: Path, code: str) -> bool:
+    """Whether the code with this digest came from another machine. False without code, and if it is gone."""
+    manifest = tree_path(storage, code)
+    return bool(code) and manifest.exists() and bool(decode_tree(manifest.read_bytes()).uploaded_by)
+
+
 def write_mark(storage: Path) -> str:
     """Leave a text there that no copy of the folder has yet, beside the folder of jobs, and return it.
 
     Raises OSError: it cannot be written, or the folder does not answer within `ANSWER_S`.
     """
     mark = secrets.token_hex(16)
-    _in_time(lambda: _leave_mark(storage, mark))
+
+    def leave() -> None:
+        (storage / "jobs").mkdir(mode=0o700, exist_ok=True)
+        write_whole(storage / MARK_FILE, mark.encode())
+
+    _in_time(leave)
     return mark
-
-
-def _leave_mark(storage: Path, mark: str) -> None:
-    (storage / "jobs").mkdir(mode=0o700, exist_ok=True)
-    write_whole(storage / MARK_FILE, mark.encode())
 
 
 def why_not_shared(storage: Path, mark: str) -> str:
@@ -78,22 +98,31 @@ def _mark_of(storage: Path, wanted: str) -> str:
     return found
 
 
-def _in_time(work: Callable[[], T]) -> T:
-    """Do something with the storage. A folder of a file server that is away may never answer.
+def begun(work: Callable[[], T]) -> Future[T]:
+    """Begin something with a folder. That of a file server that is away may never answer.
 
-    Raises:
-        TimeoutError: it did not answer within `ANSWER_S`.
-        OSError: it cannot be used.
+    The answer is what comes of it, or an OSError.
     """
     answer: Future[T] = Future()
 
-    def look() -> None:
+    def do() -> None:
         try:
             answer.set_result(work())
         except OSError as error:
             answer.set_exception(error)
 
-    Thread(target=look, daemon=True).start()
+    Thread(target=do, daemon=True).start()
+    return answer
+
+
+def _in_time(work: Callable[[], T]) -> T:
+    """Do something with the storage.
+
+    Raises:
+        TimeoutError: it did not answer within `ANSWER_S`.
+        OSError: it cannot be used.
+    """
+    answer = begun(work)
     if not wait([answer], ANSWER_S).done:
         raise TimeoutError(errno.ETIMEDOUT, f"it does not answer within {span(ANSWER_S)}")
     return answer.result()

@@ -14,11 +14,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from swell.core.explanations import PlanEstimate, ToldJob, TurnChanges
-from swell.core.loss_rates import NodeLossCounts
 from swell.core.platform_core import PlatformCore
+from swell.core.setbacks import NodeLossCounts
+from swell.model.booking import Booking
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
-from swell.model.event import NodeLost, NodeWarned
+from swell.model.event import NodeLost, NodeTested, NodeWarned
 from swell.model.node import islands_text
 from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
 
@@ -58,8 +59,10 @@ class TurnResult:
     num_stale: int = 0
     unknown_owner: Mapping[str, str] = field(default_factory=dict)
     warned: Mapping[str, NodeWarned] = field(default_factory=dict)  #: nodes that get no more work, by name
+    tests: Mapping[str, NodeTested] = field(default_factory=dict)  #: the latest of each node, by name
     ends_s: Mapping[str, float] = field(default_factory=dict)
     lost_nodes: Sequence[NodeLost] = ()
+    bookings: Mapping[str, Booking] = field(default_factory=dict)
     reclaims: NodeLossCounts = field(default_factory=NodeLossCounts)
     ended: Sequence[JobView] = ()
     changes: Sequence[TurnChanges] = ()  #: of open jobs, by core
@@ -76,8 +79,10 @@ class TurnResult:
             num_stale=core.num_stale,
             unknown_owner=core.unknown_owner,
             warned=core.warned,
+            tests=core.tests,
             ends_s=core.ends_s,
             lost_nodes=core.lost_nodes,
+            bookings={one.id: one for one in core.bookings},
             reclaims=core.reclaims,
             ended=core.ended_views(),
             changes=core.changes(),
@@ -118,19 +123,16 @@ class ViewBoard:
                 if self._open.pop(view.id, None) is not None:
                     del self._places[bisect_left(self._places, _place(view))]
             for of_core in news.changes:
-                self._post_changes(of_core)
+                for job in of_core.jobs:
+                    if job.view.id not in self._open:
+                        insort(self._places, _place(job.view))
+                    self._open[job.view.id] = ToldJob(job.view, None, job.is_explained, job.up_s), self._turn
+                if of_core.outlook is not self._plans.get(of_core.kind, NO_PLAN)[0]:
+                    self._planned_turn = self._turn
+                    self._plans[of_core.kind] = of_core.outlook, self._turn
             self._stories.extend((self._turn, job_id, story) for job_id, story in news.stories)
             self._posted = news
             self._news.notify_all()
-
-    def _post_changes(self, changes: TurnChanges) -> None:
-        for job in changes.jobs:
-            if job.view.id not in self._open:
-                insort(self._places, _place(job.view))
-            self._open[job.view.id] = ToldJob(job.view, None, job.is_explained, job.up_s), self._turn
-        if changes.outlook is not self._plans.get(changes.kind, NO_PLAN)[0]:
-            self._planned_turn = self._turn
-            self._plans[changes.kind] = changes.outlook, self._turn
 
     def note_pruned(self, job_ids: Sequence[str]) -> None:
         """Record that ended jobs were pruned from the archive, so readers drop them. Called by any thread."""
@@ -267,6 +269,8 @@ class ViewBoard:
                 lacks=node.lacks,
                 leaving=_leaving(posted.warned.get(node.name), calendar),
                 until_s=_time_of(posted.ends_s.get(node.name), calendar),
+                tests=test.results if (test := posted.tests.get(node.name)) else (),
+                tested_s=calendar.time_of(test.at_s) if test else None,
                 islands=islands_text(node.islands),
             )
             for node in posted.cluster.nodes
@@ -277,7 +281,7 @@ def _leaving(warned: NodeWarned | None, calendar: Calendar) -> NodeLeaving | Non
     if warned is None:
         return None
     since_s, until_s = calendar.time_of(warned.at_s), _time_of(warned.until_s, calendar)
-    return NodeLeaving(since_s=since_s, until_s=until_s, why=warned.why)
+    return NodeLeaving(since_s=since_s, until_s=until_s, why=warned.why, is_ill=warned.is_ill)
 
 
 def _time_of(at_s: float | None, calendar: Calendar) -> float | None:

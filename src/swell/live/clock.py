@@ -163,6 +163,8 @@ def shown_job(view: JobView, calendar: Calendar) -> JobView:
         submitted_s=calendar.time_of(view.submitted_s),
         started_s=None if view.started_s is None else calendar.time_of(view.started_s),
         stalled_since_s=None if (at_s := view.stalled_since_s) is None else calendar.time_of(at_s),
+        idle_since_s=None if (at_s := view.idle_since_s) is None else calendar.time_of(at_s),
+        used=tuple((calendar.time_of(at_s), used_s) for at_s, used_s in view.used),
         sizes=tuple((calendar.time_of(at_s), workers) for at_s, workers in view.sizes),
         resize_history=tuple(
             msgspec.structs.replace(resize, at_s=calendar.time_of(resize.at_s))

@@ -5,6 +5,7 @@ What is counted are objects of prometheus_client.
 
 from __future__ import annotations
 
+import re
 from collections import Counter as Sum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from swell.model.job import JobClass, Phase
 from swell.model.quota import TenantDevices
 from swell.model.resize import Resize, Verdict
 from swell.model.usage import NO_USAGE, GangUsage
-from swell.model.view import ClusterView, JobView, Story
+from swell.model.view import ClusterView, JobView
 
 #: Bounds in seconds: a turn of the head takes milliseconds; a live resize takes tenths of a second, a restart
 #: of a large job minutes.
@@ -38,6 +39,65 @@ ERROR_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 END_PHASES = tuple(phase for phase in Phase if phase.is_end)
 #: Code of a story -> what became of a job whose deadline was not promised. One that ends is `ended`.
 TOLD_REFUSALS = {"unpromised": "tried", "change_refused": "unchanged"}
+
+
+def meanings(texts: str) -> dict[str, str]:
+    """What stands below each name."""
+    parts = (part.partition("\n") for part in re.split(r"\n(?=\S)", texts.strip()))
+    return {name: " ".join(text.split()) for name, _, text in parts}
+
+
+#: Of each metric that is counted; a counter without `_total`.
+MEANINGS = meanings("""
+swell_jobs_submitted
+    Jobs that were submitted.
+swell_jobs_ended
+    Jobs that ended, by their last phase. `rejected` are refused jobs.
+swell_promises_made
+    Deadlines that were promised, those in place of an earlier one included.
+swell_promises_kept
+    Promised jobs that succeeded by their deadline.
+swell_promises_missed
+    Promised jobs that did not, by how they ended: `succeeded` late, `ended-early`, `timed-out` or `failed`.
+    Cancelled ones do not count.
+swell_promises_void
+    Jobs that ended after a difference, found in their scripts, had made a promise impossible.
+swell_promises_refused
+    Deadlines that could not be promised, by what became of the job: `ended` refused, `tried` without a
+    promise, `unchanged` with the deadline it had. A counter-offer that was taken counts as a promise.
+swell_verifications
+    Steps that a new worker was to compute again from a checkpoint: with the `same` result, or with `another`,
+    or `not computed`.
+swell_finish_error_seconds
+    Of each job that succeeded, the time between its end and the end expected after the first scheduling cycle
+    in which it had made half of its steps.
+swell_finish_error_ratio
+    The same as a fraction of the time from that cycle to the end.
+swell_tenant_device_seconds
+    Devices times the time for which gangs of a tenant's jobs trained on them, as `swell admin usage` counts
+    it. `tenant` is empty for jobs that name none.
+swell_resizes
+    Resizes of running jobs whose new size was given up since, or that came to nothing, by what came of them
+    (as in `swell show`).
+swell_resize_pause_seconds
+    Time in which no worker trained, of each of these resizes of which it is known.
+swell_resize_saved_seconds
+    Time that growths with verdict `paid` saved their jobs, pauses taken off.
+swell_resize_lost_seconds
+    Time that growths with verdict `not paid` cost their jobs, beyond what they saved.
+swell_node_losses
+    Nodes lost with their hosts. `warned`: whether the node was to be left anyway.
+swell_turn_duration_seconds
+    Time of a scheduling cycle, from taking a batch of events to showing what came of it.
+swell_decision_duration_seconds
+    The part of it in which the scheduler handles the events and plans.
+swell_journal_write_duration_seconds
+    The part of it until the batch is on disk.
+swell_events
+    Events that the scheduler handled, by type.
+swell_stories
+    Lines of the stories of jobs (`swell explain`), by code: why jobs have what they have.
+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +113,6 @@ class PlatformValues:
     #: By tenant that has a quota, and kind of device.
     tenants: Mapping[tuple[str, str], TenantDevices] = field(default_factory=dict)
     used: GangUsage = NO_USAGE  #: by all open jobs so far
-
-
-def usage_of(view: JobView) -> GangUsage:
-    """What a job has used so far."""
-    return GangUsage(
-        cpu_s=view.cpu_s or 0.0,
-        memory_bytes=view.memory_used_bytes or 0,
-        read_bytes=view.read_bytes,
-        written_bytes=view.written_bytes,
-    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,117 +165,41 @@ class PlatformCounts(Collector):
         self._num_devices: Sum[tuple[str, str]] = Sum()  #: that these have, by tenant and kind
         self._warned: set[str] = set()  #: names of nodes that are to be left, after the latest turn
         self._latest_s: float | None = None  #: head time of the latest turn
-        self._make_job_counters()
-        self._make_resize_counters()
-        self._make_scheduler_counters()
+        self._make_counters()
 
-    def _make_job_counters(self) -> None:
+    def _make_counters(self) -> None:
         of_class: dict[str, Iterable[str]] = {"class": JobClass}
-        self._submitted = self._counter("swell_jobs_submitted", "Jobs that were submitted.", of_class)
-        self._ended = self._counter(
-            "swell_jobs_ended",
-            "Jobs that ended, by their last phase. `rejected` are refused jobs.",
-            {"phase": END_PHASES, **of_class},
-        )
-        self._promised = self._counter(
-            "swell_promises_made", "Deadlines that were promised, those in place of an earlier one included."
-        )
-        self._kept = self._counter("swell_promises_kept", "Promised jobs that succeeded by their deadline.")
+        self._submitted = self._counter("swell_jobs_submitted", of_class)
+        self._ended = self._counter("swell_jobs_ended", {"phase": END_PHASES, **of_class})
+        self._promised = self._counter("swell_promises_made")
+        self._kept = self._counter("swell_promises_kept")
         self._missed = self._counter(
             "swell_promises_missed",
-            "Promised jobs that did not, by how they ended: `succeeded` late, `ended-early` or `failed`. "
-            "Cancelled ones do not count.",
-            {"phase": (Phase.SUCCEEDED, Phase.ENDED_EARLY, Phase.FAILED)},
+            {"phase": (Phase.SUCCEEDED, Phase.ENDED_EARLY, Phase.TIMED_OUT, Phase.FAILED)},
         )
-        self._void = self._counter(
-            "swell_promises_void",
-            "Jobs that ended after a difference, found in their scripts, had made a promise impossible.",
-        )
-        self._refused = self._counter(
-            "swell_promises_refused",
-            "Deadlines that could not be promised, by what became of the job: `ended` refused, `tried` "
-            "without a promise, `unchanged` with the deadline it had. A counter-offer that was taken counts "
-            "as a promise.",
-            {"then": ("ended", *TOLD_REFUSALS.values())},
-        )
-        self._verified = self._counter(
-            "swell_verifications",
-            "Steps that a new worker was to compute again from a checkpoint: with the `same` result, or with "
-            "`another`, or `not computed`.",
-            {"result": ("same", "another", "not computed")},
-        )
-        self._error_s = self._histogram(
-            "swell_finish_error_seconds",
-            "Of each job that succeeded, the time between its end and the end expected after the first "
-            "scheduling cycle in which it had made half of its steps.",
-            ERRORS_S,
-        )
-        self._error_share = self._histogram(
-            "swell_finish_error_ratio",
-            "The same as a fraction of the time from that cycle to the end.",
-            ERROR_SHARES,
-        )
-        self._device_s = self._counter(
-            "swell_tenant_device_seconds",
-            "Devices times the time for which gangs of a tenant's jobs trained on them, as `swell admin "
-            "usage` counts it. `tenant` is empty for jobs that name none.",
-            {"tenant": (), "kind": ()},
-        )
-
-    def _make_resize_counters(self) -> None:
+        self._void = self._counter("swell_promises_void")
+        self._refused = self._counter("swell_promises_refused", {"then": ("ended", *TOLD_REFUSALS.values())})
+        self._verified = self._counter("swell_verifications", {"result": ("same", "another", "not computed")})
+        self._error_s = self._histogram("swell_finish_error_seconds", ERRORS_S)
+        self._error_share = self._histogram("swell_finish_error_ratio", ERROR_SHARES)
+        self._device_s = self._counter("swell_tenant_device_seconds", {"tenant": (), "kind": ()})
         self._resizes = self._counter(
-            "swell_resizes",
-            "Resizes of running jobs whose new size was given up since, or that came to nothing, by what "
-            "came of them (as in `swell show`).",
-            {"verdict": [verdict for verdict in Verdict if verdict != Verdict.UNDER_WAY]},
+            "swell_resizes", {"verdict": [verdict for verdict in Verdict if verdict != Verdict.UNDER_WAY]}
         )
-        self._pause_s = self._histogram(
-            "swell_resize_pause_seconds",
-            "Time in which no worker trained, of each of these resizes of which it is known.",
-            PAUSES_S,
-        )
-        self._saved_s = self._counter(
-            "swell_resize_saved_seconds",
-            "Time that growths with verdict `paid` saved their jobs, pauses taken off.",
-        )
-        self._lost_s = self._counter(
-            "swell_resize_lost_seconds",
-            "Time that growths with verdict `not paid` cost their jobs, beyond what they saved.",
-        )
-
-    def _make_scheduler_counters(self) -> None:
-        self._losses = self._counter(
-            "swell_node_losses",
-            "Nodes lost with their hosts. `warned`: whether the node was to be left anyway.",
-            {"warned": ("yes", "no")},
-        )
-        self._turn_s = self._histogram(
-            "swell_turn_duration_seconds",
-            "Time of a scheduling cycle, from taking a batch of events to showing what came of it.",
-            TURNS_S,
-        )
-        self._decision_s = self._histogram(
-            "swell_decision_duration_seconds",
-            "The part of it in which the scheduler handles the events and plans.",
-            TURNS_S,
-        )
-        self._journal_s = self._histogram(
-            "swell_journal_write_duration_seconds", "The part of it until the batch is on disk.", TURNS_S
-        )
+        self._pause_s = self._histogram("swell_resize_pause_seconds", PAUSES_S)
+        self._saved_s = self._counter("swell_resize_saved_seconds")
+        self._lost_s = self._counter("swell_resize_lost_seconds")
+        self._losses = self._counter("swell_node_losses", {"warned": ("yes", "no")})
+        self._turn_s = self._histogram("swell_turn_duration_seconds", TURNS_S)
+        self._decision_s = self._histogram("swell_decision_duration_seconds", TURNS_S)
+        self._journal_s = self._histogram("swell_journal_write_duration_seconds", TURNS_S)
         kinds = [kind.__name__ for kind in get_args(AnyEvent)]
-        self._events = self._counter(
-            "swell_events", "Events that the scheduler handled, by type.", {"event": kinds}
-        )
-        self._stories = self._counter(
-            "swell_stories",
-            "Lines of the stories of jobs (`swell explain`), by code: why jobs have what they have.",
-            {"code": ()},
-        )
+        self._events = self._counter("swell_events", {"event": kinds})
+        self._stories = self._counter("swell_stories", {"code": ()})
 
-    def _counter(
-        self, name: str, meaning: str, labels: Mapping[str, Iterable[str]] = MappingProxyType({})
-    ) -> Counter:
+    def _counter(self, name: str, labels: Mapping[str, Iterable[str]] = MappingProxyType({})) -> Counter:
         """Args: labels: each with the values that are known: else the first count would be no growth."""
+        meaning = MEANINGS[name]
         counter = Counter(name, meaning, tuple(labels), registry=None)
         self.described.append(MetricEntry(f"{name}_total", "counter", meaning, tuple(labels)))
         self._metrics.append(counter)
@@ -233,7 +207,8 @@ class PlatformCounts(Collector):
             counter.labels(*values)
         return counter
 
-    def _histogram(self, name: str, meaning: str, bounds: Sequence[float]) -> Histogram:
+    def _histogram(self, name: str, bounds: Sequence[float]) -> Histogram:
+        meaning = MEANINGS[name]
         histogram = Histogram(name, meaning, buckets=bounds, registry=None)
         self.described.append(MetricEntry(name, "histogram", meaning, ()))
         self._metrics.append(histogram)
@@ -267,8 +242,15 @@ class PlatformCounts(Collector):
         self._decision_s.observe(turn.decided_s - turn.written_s)
         self._turn_s.observe(turn.ended_s - turn.begun_s)
         self._count_batch(turn.batch, news.warned)
-        self._count_stories(news.stories)
-        self._count_device_time(news.now_s)
+        for _, story in news.stories:
+            self._stories.labels(story.code).inc()
+            if story.code in TOLD_REFUSALS:
+                self._refused.labels(TOLD_REFUSALS[story.code]).inc()
+        # Time counts while a gang trains, as in `swell admin usage`.
+        passed_s = 0.0 if self._latest_s is None else max(0.0, news.now_s - self._latest_s)
+        self._latest_s = news.now_s
+        for tenant_kind, num_devices in self._num_devices.items():
+            self._device_s.labels(*tenant_kind).inc(num_devices * passed_s)
         for changes in news.changes:
             for told in changes.jobs:
                 view = told.view
@@ -302,19 +284,6 @@ class PlatformCounts(Collector):
             elif isinstance(event, NodeLost) and event.cause and not event.is_host_kept:
                 self._losses.labels("yes" if event.name in self._warned else "no").inc()
         self._warned = set(warned)
-
-    def _count_stories(self, stories: Iterable[tuple[str, Story]]) -> None:
-        for _, story in stories:
-            self._stories.labels(story.code).inc()
-            if story.code in TOLD_REFUSALS:
-                self._refused.labels(TOLD_REFUSALS[story.code]).inc()
-
-    def _count_device_time(self, now_s: float) -> None:
-        """Time counts while a gang trains, as in `swell admin usage`."""
-        passed_s = 0.0 if self._latest_s is None else max(0.0, now_s - self._latest_s)
-        self._latest_s = now_s
-        for tenant_kind, num_devices in self._num_devices.items():
-            self._device_s.labels(*tenant_kind).inc(num_devices * passed_s)
 
     def _note_devices(self, job: _KnownJob, view: JobView) -> None:
         """The job has as many devices from now on as its view says. A series begins with 0."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +21,12 @@ from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnResult, ViewBoard
 from swell.live.clock import HeadClock, LocalClock
 from swell.live.counters import PlatformCounts, Turn
+from swell.live.news import NewsSource, node_news
 from swell.live.pruning import HistoryLimits
 from swell.live.recovery import BatchGuard, changes_again, differences, digest, explained_jobs, load, replay
-from swell.live.watches import AfterWatch, DeviceDemand, QuotaWatch
-from swell.live.webhooks import WebhookMessage, Webhooks
+from swell.live.watches import AfterWatch, DeviceDemand, FaultWatch, QuotaWatch
+from swell.live.webhook_messages import WebhookMessage
+from swell.live.webhooks import Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
 from swell.model.errors import Unavailable, Unwritable
 from swell.model.event import (
@@ -46,8 +48,9 @@ from swell.model.event import (
 )
 from swell.model.node import Node
 from swell.model.quantities import span
-from swell.model.quota import Quotas
+from swell.model.quota import Claims
 from swell.model.report_folding import can_fold, fold
+from swell.model.usage import DeviceReading
 from swell.model.view import JobView
 from swell.store.journal import JournalHistory, SqlJournal
 
@@ -97,6 +100,8 @@ class Site:
     nodes: Sequence[Node]  #: of the platform's own machine
     retention: HistoryLimits = field(default_factory=HistoryLimits)
     hosts_may_join: bool = False  #: from other machines
+    longest_time_s: float = 0.0  #: that a fixed job may ask for; 0: no limit
+    session_devices: int = 0  #: that the sessions of a user have together; 0: half of what is there
     engine: str = ""  #: see `ClusterView`
     no_nodes: str = ""  #: likewise
 
@@ -112,7 +117,8 @@ class Executor(Protocol):
         Args:
             deliver: is called with events, which have CLOCK_BOOTTIME of this machine as `at_s`.
             replaced: is called when what ran the processes was killed and another has taken its place, with
-                what runs there: as if started again. Nothing is begun from then on until `perform_again`.
+                what runs there: as if started again. From then on nothing is begun, and nothing of the other
+                one is delivered, until `perform_again`.
         """
 
     def perform_again(self, commands: Iterable[AnyCommand], work: RunningWork) -> None:
@@ -127,6 +133,12 @@ class Executor(Protocol):
     def remove_host(self, name: str) -> None:
         """Have a host that has joined end its workers and leave; `NodeLost` follows."""
 
+    def test_node(self, name: str, devices: Sequence[str]) -> None:
+        """Have the devices of a node tested on its host; `NodeTested` follows. No effect during a test."""
+
+    def device_readings(self) -> Mapping[str, DeviceReading]:
+        """What devices do now, by their ids, as far as it is known."""
+
     def want_devices(self, num: int) -> None:
         """Say how many devices open jobs could use together. Called when that number changes."""
 
@@ -135,8 +147,7 @@ class Executor(Protocol):
 class HeadQueue:
     """Events in order of arrival. Progress reports of one gang are folded into one.
 
-    When another agent has come, the events of the one before are taken first; those of the new one wait until
-    the head has taken what it runs.
+    When another agent has come, the events of the one before are taken before what it runs.
     """
 
     def __init__(self, clock: HeadClock) -> None:
@@ -144,8 +155,7 @@ class HeadQueue:
         self._changed = threading.Condition()
         self._events: list[AnyEvent] = []
         self._found: tuple[RunningWork, float] | None = None  #: what another agent runs, and since when
-        self._is_behind = False  #: events that came before that have not been taken
-        self._of_found: list[AnyEvent] = []  #: what that agent has told
+        self.found: tuple[RunningWork, float] | None = None  #: likewise, once all that came before is taken
         self._is_urgent = False
         self._questions: list[tuple[Callable[[], None], Future[Any]]] = []  #: to be answered between turns
         self._due_s: float | None = None  #: when those are taken that are not urgent
@@ -175,41 +185,11 @@ class HeadQueue:
                 self._due_s = due_s
                 self._changed.notify()
 
-    def hear(self, event: AnyEvent) -> None:
-        """Put an event of the agent."""
-        with self._changed:
-            if self._found is None:
-                self.put(event)
-            else:
-                self._of_found.append(event)
-
     def find(self, work: RunningWork) -> None:
         """Another agent has come, which runs this."""
         with self._changed:
-            self._events += self._of_found
-            self._of_found = []
-            self._found, self._is_behind = (work, self._clock.now_s()), bool(self._events)
-            self._is_urgent = True
+            self._found, self._is_urgent = (work, self._clock.now_s()), True
             self._changed.notify()
-
-    @property
-    def holds_back(self) -> bool:
-        """Whether events of another agent may wait, however many turns end until the head has its work."""
-        return self._found is not None
-
-    def take_found(self) -> tuple[RunningWork, float] | None:
-        """What another agent runs, once, and when that was found.
-
-        Call it when all that was taken is handled.
-        """
-        with self._changed:
-            if self._found is None or self._is_behind:
-                return None
-            found, self._found = self._found, None
-            for event in self._of_found:
-                self.put(event)
-            self._of_found = []
-            return found
 
     def ask(self, event: AnyEvent, doubt: str) -> bool:
         """Put an event and wait until it is in the journal, and handled; False if it was stale.
@@ -222,12 +202,20 @@ class HeadQueue:
         Raises:
             Unavailable: it was not, or the head has ended.
         """
+        return self.heard(self.request(event), doubt)
+
+    def request(self, event: AnyEvent) -> Future[bool]:
+        """Put an event; what is returned is for `heard`. Raises Unavailable: the head has ended."""
         receipt: Future[bool] = Future()
         with self._changed:
             if self._is_closed:
                 raise _closed()
             self._requests.append((event, receipt))
             self.put(event)
+        return receipt
+
+    def heard(self, receipt: Future[bool], doubt: str) -> bool:
+        """Wait as `ask` does for an event that was put."""
         try:
             return receipt.result(TAKEN_WITHIN_S)
         except TimeoutError as error:
@@ -245,6 +233,8 @@ class HeadQueue:
         asked: Future[Answer] = Future()
 
         def settle() -> None:
+            if not asked.set_running_or_notify_cancel():
+                return
             try:
                 asked.set_result(answer())
             except Exception as error:  # noqa: BLE001 - the thread that asked raises it
@@ -258,6 +248,8 @@ class HeadQueue:
         try:
             return asked.result(ANSWERED_WITHIN_S)
         except TimeoutError:
+            if not asked.cancel():  # it is being answered
+                return asked.result()
             raise Unavailable(
                 f"the scheduler was busy for {span(ANSWERED_WITHIN_S)} and did not answer; nothing was "
                 "changed: ask again"
@@ -310,6 +302,7 @@ class HeadQueue:
                 if not self._changed.wait(min(wait_s, LOOK_EVERY_S)) and wait_s >= LOOK_EVERY_S:
                     return []
             taken = self._take_due()
+            self.found, self._found = self._found or self.found, None
             self._taken += self._requests
             self._requests = []
             self._is_urgent = False
@@ -318,8 +311,7 @@ class HeadQueue:
     def _take_due(self) -> list[AnyEvent]:
         """All; but results of trial runs stay until they are due where what is urgent needs no plan."""
         events, self._events = self._events, []
-        is_due = self._is_behind or (self._due_s is not None and self._clock.now_s() >= self._due_s)
-        self._is_behind = False
+        is_due = self._found is not None or (self._due_s is not None and self._clock.now_s() >= self._due_s)
         if is_due or not self._is_urgent or not all(isinstance(event, PLANLESS) for event in events):
             self._due_s = None
             return events
@@ -410,7 +402,7 @@ class HeadJournal:
         """Keep what came of a batch, unless that was done before; the messages that are to be sent then."""
         messages: list[WebhookMessage] = []
         try:
-            messages = self._webhooks.of_ends(news)
+            messages = self._webhooks.news.of_ends(news)
         except Exception:  # a defect: without this it would come again with each start
             log.exception("webhooks are not told of the jobs that ended with batch %d", seq)
         deliveries = [message.delivery for message in messages]
@@ -506,7 +498,7 @@ class HeadThread:
         tell: Callable[[str], None],
         system_clocks: LocalClock | None,
         webhooks: Webhooks,
-        read_quotas: Callable[[], Quotas],
+        read_quotas: Callable[[], Claims],
     ) -> None:
         self._site, self._core, self._executor, self._webhooks = site, core, executor, webhooks
         self.clock, self.quotas = HeadClock(system_clocks), QuotaWatch(read_quotas)
@@ -515,7 +507,7 @@ class HeadThread:
         self.started_s = self.clock.now_s()  #: head time
         self._guard = BatchGuard(core, store, self.journal.amend)
         self._followers = AfterWatch(lambda job_id: self.board.job(job_id) or store.job(job_id))
-        self._demand = DeviceDemand()
+        self._demand, self._faults = DeviceDemand(), FaultWatch()
         self._is_stopping = False
         self._is_open = False  #: the first turn is over, and so it is known that this platform is up
         self._drain_until_s: float | None = None
@@ -525,7 +517,13 @@ class HeadThread:
     def recover(self, history: JournalHistory) -> None:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
         board, recovered = self.board, self.journal.recover(self._core, history)
-        self._webhooks.begin(board.open_jobs, self.clock.now_s, lambda: board.calendar)
+        self._webhooks.news.source = NewsSource(
+            now_s=self.clock.now_s,
+            calendar=lambda: board.calendar,
+            open_jobs=board.open_jobs,
+            ended_jobs=self.journal.store.find,
+            node_news=lambda: node_news(board.latest),
+        )
         board.post(next(recovered))
         began_s = time.thread_time()
         for news in recovered:
@@ -595,7 +593,8 @@ class HeadThread:
             self._turn = None
         while not self._is_over():
             self.inbox.answer_all()
-            if (found := self.inbox.take_found()) is not None:
+            if self.inbox.found is not None:  # and all that was taken is handled
+                found, self.inbox.found = self.inbox.found, None
                 self._adopt(*found)
             if batch := self._take():
                 return batch
@@ -609,8 +608,9 @@ class HeadThread:
         if self._wake_s is not None and now_s >= self._wake_s:
             self._wake_s = None
             batch.append(Woke(at_s=now_s))
-        news = (self.clock.look(), self.quotas.look(self._core.quotas, self.clock.now_s()))
-        return [*batch, *(event for event in news if event is not None)]
+        news = (self.clock.look(), self.quotas.look(self._core.claims, self.clock.now_s()))
+        faults = self._faults.look(self._executor.device_readings, self._core, now_s)
+        return [*batch, *(event for event in news if event is not None), *faults]
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         """Keep the batch: a turn begins."""
@@ -644,15 +644,16 @@ class HeadThread:
         if self._watch(news.changed, news.ended):
             self._executor.want_devices(self._demand.num_devices)
         self.inbox.settle(self._core.ignored, self._core.set_aside)
-        if not self.inbox.holds_back:
-            self._executor.acknowledge()
+        self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self.clock.now_s() + DRAIN_S
         for message in new:
             self._webhooks.add(message)
         turn.ended_s = time.perf_counter()
         self.counters.hear(turn)
-        log_lost_trials(turn.batch)
+        for event in turn.batch:  # such a trial run is tried again, and no job's page keeps it
+            if isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST and not event.is_taken:
+                log.warning("the trial run of %s was lost: %s", event.job_id, event.message.strip())
         if self.journal.is_fold_due(turn.computed_s):
             self.journal.fold(self._core.save, self.board.num_open)
 
@@ -668,7 +669,7 @@ class HeadThread:
         event = msgspec.structs.replace(event, at_s=self.clock.of_boot_s(event.at_s))
         if isinstance(event, NodeWarned | NodeEndKnown) and event.until_s is not None:
             event = msgspec.structs.replace(event, until_s=self.clock.of_boot_s(event.until_s))
-        self.inbox.hear(event)
+        self.inbox.put(event)
 
     def stop(self) -> None:
         """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""
@@ -679,10 +680,3 @@ class HeadThread:
         except Unavailable:
             self.journal.go_on()
             raise
-
-
-def log_lost_trials(batch: Sequence[AnyEvent]) -> None:
-    """Trial runs that were lost are tried again, and no job's page keeps them: a line in the log does."""
-    for event in batch:
-        if isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST and not event.is_taken:
-            log.warning("the trial run of %s was lost: %s", event.job_id, event.message.strip())

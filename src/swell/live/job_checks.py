@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from swell.core.sizes import job_sizes
+from swell.model.booking import Booking
 from swell.model.deadline_state import is_measured
 from swell.model.errors import InvalidJob, TooManyOpenJobs, WrongPhase
 from swell.model.job import JobClass, JobSpec, Phase
 from swell.model.names import ANY
 from swell.model.options import Sizes
-from swell.model.quantities import told_devices, told_jobs
+from swell.model.quantities import span, told_devices, told_jobs
 from swell.model.view import JobView
 
 
@@ -42,6 +43,67 @@ def check_job(spec: JobSpec, num_devices: int, sizes: Sizes) -> None:
         )
     if spec.job_class is JobClass.STRICT:
         check_promisable(spec.name, spec.counts_steps)
+
+
+def check_fixed(spec: JobSpec, nodes: Collection[int] | None, longest_s: float) -> None:
+    """Raises InvalidJob if a fixed job could not run on these nodes were they all its own, or for too long.
+
+    Args:
+        nodes: devices of each; None: others may come.
+        longest_s: time that a job may ask for; 0: any.
+    """
+    each, parts, time_s = spec.devices_per_worker, spec.min_workers, spec.fixed.time_s if spec.fixed else 0.0
+    if nodes is not None and sum(num // each for num in nodes) < parts:
+        on_each = "" if parts == 1 else f" on each of {parts} nodes"
+        raise InvalidJob(
+            f"job {spec.name!r} asks for {told_devices(each)}{on_each}, and the platform has {sum(nodes)}, "
+            f"{max(nodes, default=0)} on its largest node; lower --devices, or divide them with --nodes"
+        )
+    if longest_s and time_s > longest_s:
+        raise InvalidJob(
+            f"job {spec.name!r} asks for {span(time_s)}, and no job of this platform may ask for more than "
+            f"{span(longest_s)} (--set longest_time_s); lower --time"
+        )
+
+
+def check_booked(spec: JobSpec, booking: Booking | None, user: str, now_s: float) -> None:
+    """Raises InvalidJob if a job cannot run in the booking that it names.
+
+    Args:
+        now_s: calendar time.
+    """
+    needed = spec.min_workers * spec.devices_per_worker
+    time_s = spec.fixed.time_s + spec.fixed.grace_s if spec.fixed else 0.0
+    lengths_s = [end_s - max(begin_s, now_s) for begin_s, end_s in booking.times_s] if booking else []
+    if booking is None or booking.node or booking.user != user:
+        why = "is no booking" if booking is None else f"is a booking of {booking}, not yours"
+        why += "; `swell book --list` lists all"
+    elif needed > booking.num_devices:
+        why = f"has {told_devices(booking.num_devices)}, and job {spec.name!r} needs {needed}; book more"
+    elif max(lengths_s) <= time_s:
+        left = f"has no time of {span(time_s)} left, which --time and --grace may take; lower these"
+        why = left if time_s else "is over; name another one"
+    else:
+        return
+    raise InvalidJob(f"--booking: {spec.booking!r} {why}")
+
+
+def check_session(spec: JobSpec, own: Mapping[str, JobSpec | JobView], most_devices: int) -> None:
+    """Raises InvalidJob if a user with these open jobs, by their ids, cannot have another session."""
+    sessions = {job_id: one for job_id, one in own.items() if one.fixed is not None and one.fixed.is_session}
+    for job_id, one in sessions.items():
+        if one.name == spec.name:
+            raise InvalidJob(
+                f"session {spec.name!r} is open ({job_id}): attach to it with `swell attach {job_id}`, or "
+                "choose another name"
+            )
+    held = sum(one.min_workers * one.devices_per_worker for one in sessions.values())
+    if held + spec.min_workers * spec.devices_per_worker > most_devices:
+        raise InvalidJob(
+            f"the sessions of a user may have {told_devices(most_devices)} together, and yours have {held} "
+            "already: ask for fewer, end one (`swell cancel`), or ask the operator for a higher limit "
+            "(`swell up --set session_devices=N`)"
+        )
 
 
 def check_promisable(name: str, counts_steps: bool) -> None:

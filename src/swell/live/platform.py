@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+import secrets
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -14,26 +20,40 @@ from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.live.board import BoardChanges, ViewBoard
 from swell.live.clock import LocalClock, followed, shown_job, shown_story, suspected
-from swell.live.counters import PlatformValues, usage_of
+from swell.live.counters import PlatformValues
 from swell.live.head_thread import Executor, HeadThread, Site
 from swell.live.job_checks import (
+    check_booked,
     check_findings,
+    check_fixed,
     check_job,
     check_promisable,
     check_room,
+    check_session,
     has_ended_error,
     with_named_kinds,
     with_predecessors,
 )
 from swell.live.pruning import PruneRequest, PruneThread
-from swell.live.submitter import JobFiles, Submitter
+from swell.live.submitter import ALPHABET, JobFiles, PendingSubmission, Submitter
 from swell.live.watches import ABOUT_QUOTAS, Space, SpaceWatch
 from swell.live.webhooks import Webhooks
+from swell.model.booking import Booking
 from swell.model.calendar import Calendar
 from swell.model.deadline_state import deadline_state
-from swell.model.errors import InvalidInput, NodeInUse, UnknownJob, UnknownNode
+from swell.model.errors import (
+    BookingRefused,
+    InvalidInput,
+    NodeInUse,
+    UnknownBooking,
+    UnknownJob,
+    UnknownNode,
+    WrongPhase,
+)
 from swell.model.event import (
     AnyEvent,
+    BookingMade,
+    BookingRemoved,
     CancelRequested,
     DeadlineChangeAsked,
     DifferencesAccepted,
@@ -47,13 +67,21 @@ from swell.model.event import (
 )
 from swell.model.job import PLAIN, Elasticity, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
-from swell.model.job_sums import HeldTime, JobHistory, OutcomePeriod, UsageEntry
+from swell.model.job_sums import (
+    HeldTime,
+    JobHistory,
+    OutcomePeriod,
+    UsageGroup,
+    UsagePart,
+    UsageReport,
+    report_of,
+)
 from swell.model.names import KIND_RULE, is_kind
 from swell.model.quantities import format_bytes
-from swell.model.quota import NO_QUOTAS, Quotas, TenantDevices, devices_of_tenants
+from swell.model.quota import NO_CLAIMS, Claims, TenantDevices, devices_of_tenants
 from swell.model.target import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.throughput import JobThroughput
-from swell.model.usage import total_usage
+from swell.model.usage import DeviceReading, GangUsage, total_reading, total_usage
 from swell.model.view import (
     ClusterView,
     JobView,
@@ -63,9 +91,11 @@ from swell.model.view import (
     PrunedJob,
     Story,
     SubmitResult,
+    keeps_devices,
 )
 from swell.store.curves import CurvePoint
 from swell.store.journal import JournalHistory, SqlJournal
+from swell.wire.job_inputs import NO_INPUTS, JobInputs
 
 #: What an owner may ask of an open job.
 ChangeAsked = HoldRequested | ResumeRequested | DifferencesAccepted | PriorityChanged | DeadlineChangeAsked
@@ -75,6 +105,8 @@ REMOVED = "being removed"
 
 #: Jobs shown where the beginning of an id could be that of any of them.
 NUM_CANDIDATES = 6
+#: Ended jobs of a name of which it is looked how long they took.
+NUM_LEARNT = 20
 #: Lengths of a period of history that are chosen from, where none is given.
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60.0, 3600.0, 86400.0, 7 * 86400.0
 LENGTHS_S = (5 * MINUTE_S, HOUR_S, DAY_S, WEEK_S)
@@ -90,8 +122,20 @@ MANY_PERIODS = 48
 class JobSource:
     """Looks up jobs on the board and in the archive, in calendar time. Calls come from any thread."""
 
-    def __init__(self, board: ViewBoard, store: SqlJournal) -> None:
-        self._board, self._store = board, store
+    def __init__(
+        self,
+        board: ViewBoard,
+        store: SqlJournal,
+        readings: Callable[[], Mapping[str, DeviceReading]] = dict,
+    ) -> None:
+        """`readings`: tells what devices do now, by their ids."""
+        self._board, self._store, self._readings = board, store, readings
+
+    def _shown(self, view: JobView) -> JobView:
+        """The view with calendar times, and with what its devices do."""
+        read = self._readings()
+        reading = total_reading(read[device] for device in view.devices if device in read)
+        return msgspec.structs.replace(shown_job(view, self._board.calendar), reading=reading)
 
     def submission(self, job_id: str) -> JobSubmitted:
         """Return the job's submission, with its spec as submitted. Raises UnknownJob."""
@@ -128,7 +172,7 @@ class JobSource:
             begun = self._board.jobs(lambda view: view.id.startswith(wanted), NUM_CANDIDATES)
             begun += self._store.begun(wanted, NUM_CANDIDATES)
             found = list({view.id: view for view in begun}.values())[:NUM_CANDIDATES]
-        return [shown_job(view, self._board.calendar) for view in found]
+        return [self._shown(view) for view in found]
 
     def count_jobs(self) -> dict[Phase, int]:
         """Number of jobs in each phase, including archived jobs."""
@@ -137,7 +181,7 @@ class JobSource:
 
     def job(self, job_id: str) -> JobView:
         """The job, with calendar times. Raises UnknownJob."""
-        return shown_job(self.found(job_id), self._board.calendar)
+        return self._shown(self.found(job_id))
 
     def found(self, job_id: str) -> JobView:
         """Return the view of a job, in head time. Raises UnknownJob."""
@@ -180,23 +224,19 @@ class JobSource:
         """Ended jobs that match the query, added up by the time of their end; see `add_up`."""
         return add_up(self._store, self._board.calendar, query, period_s, origin_s)
 
-    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
-        """Device time of each job. Jobs that were pruned have entries without an id.
+    def usage(self, by: UsageGroup, parts: Sequence[UsagePart], user: str | None) -> UsageReport:
+        """Device time of all jobs, pruned ones too.
 
         Args:
             user: whose jobs count, the owner's is empty; None: those of all.
         """
-        offset_s = self._board.calendar.offset_s
-        since_s, until_s = since_s - offset_s, until_s - offset_s
+        ahead_s = self._board.calendar.offset_s
         held = {view.id: HeldTime.of(view) for view in self._board.jobs(lambda one: user in (None, one.user))}
-        ended = self._store.device_time(since_s, until_s)
+        ended = self._store.device_time(parts[0][0] - ahead_s, parts[-1][1] - ahead_s)
         for job in ended:  # it may have ended since
             held.pop(job.id, None)
-        return [
-            UsageEntry(job.payer, job.id, job.name, job.device_s(since_s, until_s))
-            for job in (*held.values(), *ended)
-            if user in (None, job.user)
-        ]
+        jobs = (job for job in (*held.values(), *ended) if user in (None, job.user))
+        return report_of(jobs, by, parts, ahead_s)
 
     def metrics(
         self, job_id: str, names: Collection[str] = (), since_s: float | None = None
@@ -226,7 +266,7 @@ class Platform(JobSource):
         tell: Callable[[str], None] = lambda why: None,
         system_clocks: LocalClock | None = None,
         webhooks: Webhooks | None = None,
-        read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
+        read_quotas: Callable[[], Claims] = lambda: NO_CLAIMS,
     ) -> None:
         """Args:
         tell: hears why the platform stands still, and an empty text when it goes on.
@@ -235,7 +275,7 @@ class Platform(JobSource):
         """
         self._webhooks = webhooks or Webhooks(store)
         head = HeadThread(site, core, store, executor, tell, system_clocks, self._webhooks, read_quotas)
-        super().__init__(head.board, store)
+        super().__init__(head.board, store, executor.device_readings)
         #: Warnings of what works beside the platform, by what they are about.
         self.remarks: dict[str, str] = {}
         #: What is counted from the daemon's start on.
@@ -243,6 +283,7 @@ class Platform(JobSource):
         self._site, self._core, self._executor, self._head = site, core, executor, head
         self._clock, self._inbox, self._journal = head.clock, head.inbox, head.journal
         self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFiles(site.jobs_dir))
+        self._booking_lock = threading.Lock()
         self._disk = SpaceWatch(site.jobs_dir.resolve().parent)
         self._pruner = PruneThread(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
 
@@ -298,7 +339,13 @@ class Platform(JobSource):
         return self._inbox.ask(event, doubt)
 
     # ------------------------------------------------------------ jobs
-    def submit(self, spec: JobSpec, origin: Origin = PLAIN, max_open: int | None = None) -> SubmitResult:
+    def submit(
+        self,
+        spec: JobSpec,
+        origin: Origin = PLAIN,
+        max_open: int | None = None,
+        inputs: JobInputs = NO_INPUTS,
+    ) -> SubmitResult:
         """The new job, or the one of an earlier submission with the same key.
 
         Raises InvalidJob, KeyInUse, Unavailable; WrongPhase if it is to continue without a checkpoint;
@@ -306,39 +353,70 @@ class Platform(JobSource):
         """
         self._journal.refuse_while_stalled()
 
-        def checked(spec: JobSpec, in_flight: Collection[str]) -> JobSpec:
-            spec = self._checked(spec)
-            if max_open is not None:
-                own = [view.id for view in self._board.views() if view.tenant == spec.tenant]
-                check_room(spec.tenant, {*in_flight, *own}, max_open)
+        def checked(spec: JobSpec, pending: Collection[PendingSubmission]) -> JobSpec:
+            spec = self._checked(spec, origin.user, pending)
+            before = [one.job_id for one in pending if one.spec.tenant == spec.tenant]
+            self.check_room(spec.tenant, before, max_open)
             return spec
 
-        return self._submitter.submit(spec, origin, checked)
+        return self._submitter.submit(spec, origin, checked, inputs)
 
-    def _checked(self, spec: JobSpec) -> JobSpec:
+    def has_key(self, key: str) -> bool:
+        """Whether a job was submitted with this key."""
+        return bool(key) and self._store.submission_of_key(key) is not None
+
+    def check_jobs(self, specs: Sequence[JobSpec], user: str) -> None:
+        """Raises InvalidJob if one of them could not be submitted; each may follow those before it."""
+        names = set[str]()
+        for spec in specs:
+            after = tuple(word for word in spec.after if word not in names)
+            self._checked(msgspec.structs.replace(spec, after=after), user)
+            names.add(spec.name)
+
+    def check_room(self, tenant: str, before: Collection[str], max_open: int | None) -> None:
+        """Raises TooManyOpenJobs if a tenant could not have another one, once those before it are jobs."""
+        if max_open is not None:
+            own = [view.id for view in self._board.views() if view.tenant == tenant]
+            check_room(tenant, {*before, *own}, max_open)
+
+    def _checked(self, spec: JobSpec, user: str, pending: Collection[PendingSubmission] = ()) -> JobSpec:
         """The job as it is to be scheduled. Raises InvalidJob."""
         spec = with_predecessors(spec, self.candidates)
+        if spec.booking:
+            booking = self._board.latest.bookings.get(spec.booking)
+            check_booked(spec, booking, user, self.now_s())
+            spec = msgspec.structs.replace(spec, kind=booking.kind if booking else "", kinds=())
         spec = with_named_kinds(spec, self._board.devices_by_kind())
-        check_job(spec, self._most_devices(spec), self._core.domain.sizes)
+        kinds = [spec.kind]
+        if spec.kinds and not spec.kind:
+            kinds = [*named_kinds(spec.kinds, tuple(self._board.devices_by_kind()))]
+        nodes = max((self._nodes_of(kind) for kind in kinds), key=sum, default=[])
+        if spec.fixed is not None:
+            there = None if self._site.hosts_may_join else nodes
+            check_fixed(spec, there, self._site.longest_time_s)
+            if spec.fixed.is_session:
+                own: dict[str, JobSpec | JobView] = {
+                    one.job_id: one.spec for one in pending if one.origin.user == user
+                }
+                own |= {view.id: view for view in self._board.jobs(lambda view: view.user == user)}
+                check_session(spec, own, self._site.session_devices or max(1, sum(nodes) // 2))
+            return msgspec.structs.replace(spec, estimate_s=self._learnt_s(spec.name, user))
+        # Where hosts may join, there is room for the smallest size.
+        ample = spec.devices_per_worker << spec.min_workers.bit_length() if self._site.hosts_may_join else 0
+        check_job(spec, max(ample, sum(nodes)), self._core.domain.sizes)
         return spec
 
-    def _most_devices(self, spec: JobSpec) -> int:
-        """Number of devices of the job's kind, or of the largest of several, that are there or may come.
+    def _nodes_of(self, kind: str) -> list[int]:
+        """Devices of each node of the kind, or of any if it is empty, that is there or the platform's own."""
+        nodes = {node.name: node for node in (*self._site.nodes, *self._board.latest.cluster.nodes)}
+        return [len(node.devices) for node in nodes.values() if kind in ("", node.kind)]
 
-        Where hosts may join, it is large enough for the job's smallest size.
-        """
-        ample = spec.devices_per_worker << spec.min_workers.bit_length() if self._site.hosts_may_join else 0
-        if spec.kind or not spec.kinds:
-            return max(self._devices_of(spec.kind), ample)
-        kinds = named_kinds(spec.kinds, tuple(self._board.devices_by_kind()))
-        return max(ample, *map(self._devices_of, kinds))
-
-    def _devices_of(self, kind: str) -> int:
-        """Devices of the kind, or of any if it is empty, that are present or the platform's own."""
-        own, there = self._site.nodes, self._board.latest.cluster.nodes
-        return max(
-            sum(len(node.devices) for node in nodes if kind in ("", node.kind)) for nodes in (own, there)
-        )
+    def _learnt_s(self, name: str, user: str) -> float | None:
+        """Median length of the user's latest jobs of that name that succeeded; None: there are none."""
+        query = JobQuery(phases=frozenset([Phase.SUCCEEDED]), name=name, limit=NUM_LEARNT)
+        alike = [view for view in self._store.find(query) if (view.name, view.user) == (name, user)]
+        lengths_s = [(view.finished_s or 0.0) - (view.started_s or 0.0) for view in alike if view.fixed]
+        return median(lengths_s) if lengths_s else None
 
     def cancel(self, job_id: str) -> None:
         """No effect on a job that has ended. Raises UnknownJob, Unavailable."""
@@ -349,9 +427,14 @@ class Platform(JobSource):
     def hold(self, job_id: str) -> JobView:
         """Have a job give up its devices, with its state saved, and wait until it is resumed; the job then.
 
-        No effect on one that is held. Raises UnknownJob, Unavailable; WrongPhase: it has ended, or is being
-        cancelled.
+        No effect on one that is held. Raises UnknownJob, Unavailable; WrongPhase: it has ended, is being
+        cancelled, or runs a command that may not be suspended.
         """
+        if keeps_devices(self.job(job_id)):
+            raise WrongPhase(
+                f"job {job_id!r} runs a command that cannot go on later, for it was submitted without "
+                f"--may-suspend; let it run, or `swell cancel {job_id}`"
+            )
         return self._set_held(HoldRequested(at_s=self._clock.now_s(), job_id=job_id), "held")
 
     def resume(self, job_id: str) -> JobView:
@@ -407,7 +490,7 @@ class Platform(JobSource):
             InvalidJob: it cannot be strict.
         """
         view = self.job(job_id)
-        check_promisable(view.name, view.elasticity is Elasticity.LIVE or view.total_steps is not None)
+        check_promisable(view.name, view.elasticity is not Elasticity.RESTART or view.total_steps is not None)
         event = DeadlineChangeAsked(
             at_s=self._clock.now_s(), job_id=job_id, deadline_s=deadline_s, accept_until_s=accept_until_s
         )
@@ -441,7 +524,15 @@ class Platform(JobSource):
         """Those that are there, after the last scheduling cycle."""
         own = {node.name for node in self._site.nodes}
         nodes = self._board.nodes()
-        return tuple(msgspec.structs.replace(node, is_joined=node.name not in own) for node in nodes)
+        read = self._readings()
+        return tuple(
+            msgspec.structs.replace(
+                node,
+                is_joined=node.name not in own,
+                readings={device: read[device] for device in node.devices if device in read},
+            )
+            for node in nodes
+        )
 
     def drain_node(self, name: str) -> NodeView:
         """Place nothing on the node any more, and move what is there, until `undrain_node` or it is lost.
@@ -457,6 +548,21 @@ class Platform(JobSource):
         if self.node(name).leaving is not None:
             self._change_node(NodeCleared(at_s=self._clock.now_s(), name=name))
         return self.node(name)
+
+    def test_node(self, name: str) -> NodeView:
+        """Have the devices of a drained node tested; the node as it is. Its `tests` and `tested_s` follow.
+
+        Raises:
+            UnknownNode, Unavailable.
+            NodeInUse: jobs may be there, or come.
+        """
+        self._journal.refuse_while_stalled()
+        node = self.node(name)
+        if node.leaving is None or node.jobs:
+            why = f"it has workers of {', '.join(node.jobs)}" if node.jobs else "jobs may be placed on it"
+            raise NodeInUse(f"node {name!r} cannot be tested: {why}; drain it, and wait until it is empty")
+        self._executor.test_node(name, tuple(node.devices))
+        return node
 
     def _change_node(self, event: NodeWarned | NodeCleared) -> None:
         self._ask(event, f"node {event.name!r} may or may not be left")
@@ -509,6 +615,65 @@ class Platform(JobSource):
         self._executor.remove_host(name)
         return node
 
+    # ------------------------------------------------------------ bookings
+    def bookings(self) -> tuple[Booking, ...]:
+        """Those that are not over, the next one first."""
+        now_s, found = self.now_s(), self._board.latest.bookings.values()
+        times_s = {one.id: time_s for one in found if (time_s := one.time_after(now_s)) is not None}
+        return tuple(sorted((one for one in found if one.id in times_s), key=lambda one: times_s[one.id]))
+
+    def booking(self, booking_id: str) -> Booking:
+        """Raises UnknownBooking."""
+        if (found := self._board.latest.bookings.get(booking_id)) is None:
+            raise UnknownBooking(f"there is no booking {booking_id!r}; `swell book --list` lists all")
+        return found
+
+    def book(self, booking: Booking) -> Booking:
+        """Keep devices for the booking's owner at its times; the booking, with an id.
+
+        Raises:
+            BookingRefused: something is in the way; the text names the nearest time at which nothing is.
+            InvalidInput: there are no such devices. UnknownNode, Unavailable.
+        """
+        self._journal.refuse_while_stalled()
+        kind = self.node(booking.node).kind if booking.node else self._booked_kind(booking)
+        with self._booking_lock:  # the head weighs one once it has heard of those before
+            known, new = self._board.latest.bookings, ""
+            while not new or new in known:
+                new = f"b-{''.join(secrets.choice(ALPHABET) for _ in range(4))}"
+            booking = msgspec.structs.replace(booking, id=new, kind=kind)
+            receipt = self._inbox.consult(partial(self._weigh, booking))
+            self._inbox.heard(receipt, f"booking {new!r} may or may not have been made")
+        return booking
+
+    def _booked_kind(self, booking: Booking) -> str:
+        there = self._board.devices_by_kind()
+        if not booking.kind and len(there) != 1:
+            raise InvalidInput(
+                f"--kind: name the kind of devices: {', '.join(sorted(there)) or 'there are none'}"
+            )
+        kind = booking.kind or next(iter(there))
+        if (num := sum(self._nodes_of(kind))) < booking.num_devices:
+            raise InvalidInput(f"--devices: the platform has {num} of kind {kind!r}; book no more than these")
+        return kind
+
+    def _weigh(self, booking: Booking) -> Future[bool]:
+        """In the head's thread, between two turns: the next one has the booking."""
+        if (refusal := self._core.weigh_booking(booking)) is not None:
+            when = "no time is known at which they are free"
+            if refusal.earliest_s is not None:
+                at = datetime.fromtimestamp(refusal.earliest_s, UTC)
+                when = f"they are free from {at.isoformat()} on"
+            raise BookingRefused(f"{refusal.text}; {when}")
+        return self._inbox.request(BookingMade(at_s=self._clock.now_s(), booking=booking))
+
+    def remove_booking(self, booking_id: str) -> Booking:
+        """Let any job have its devices again; the booking as it was. Raises UnknownBooking, Unavailable."""
+        booking = self.booking(booking_id)
+        event = BookingRemoved(at_s=self._clock.now_s(), booking_id=booking_id)
+        self._ask(event, f"booking {booking_id!r} may or may not be removed")
+        return booking
+
     # ------------------------------------------------------------ the platform
     def now_s(self) -> float:
         """The platform's calendar time, to which `now` in a deadline refers."""
@@ -537,9 +702,11 @@ class Platform(JobSource):
             disk_bytes=0 if space is None else space.total,
             warnings=self._warnings(space, nodes),
             lost_nodes=self._board.lost_nodes(),
+            bookings=self.bookings(),
             borrowed=self._board.latest.reclaims.view(self._clock.now_s()),
             hosts_may_join=self._site.hosts_may_join,
             engine=self._site.engine,
+            accounts=self._core.account_shares,
             no_nodes=self._site.no_nodes,
         )
 
@@ -618,7 +785,15 @@ class Platform(JobSource):
             num_batches=self._store.last_seq,
             webhooks=self._webhooks.counts,
             tenants=self.tenant_devices(),
-            used=total_usage(usage_of(view) for view in views),
+            used=total_usage(
+                GangUsage(
+                    cpu_s=view.cpu_s or 0.0,
+                    memory_bytes=view.memory_used_bytes or 0,
+                    read_bytes=view.read_bytes,
+                    written_bytes=view.written_bytes,
+                )
+                for view in views
+            ),
         )
 
 

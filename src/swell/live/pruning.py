@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
-import shutil
+import os
+import pwd
+import stat
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from swell.executors.local.accounts.client import AccountRefused, empty
 from swell.model.errors import UnknownJob, Unwritable, WrongPhase
 from swell.model.view import JobView, PrunedJob
+from swell.wire.untrusted_files import entries_below, remove_folder
 
 if TYPE_CHECKING:  # settings and clients need the requests alone
     from swell.store.journal import SqlJournal
@@ -72,7 +77,7 @@ def prune(store: SqlJournal, jobs_dir: Path, request: PruneRequest, now_s: float
     chosen = choose(request, (job for job in store.archived_jobs() if job.id not in followed), jobs_dir)
     if not request.is_dry_run and chosen:
         # The rows go last: after a crash in between the job is still there to be pruned again.
-        _remove_folders(chosen, jobs_dir)
+        chosen = [job for job in chosen if _is_removed(jobs_dir / job.job_id, job.job_id in request.job_ids)]
         store.prune([job.job_id for job in chosen], now_s)
     return chosen
 
@@ -101,27 +106,36 @@ def _age(job: PrunedJob) -> tuple[float, str]:
 
 
 def _folder_bytes(folder: Path) -> int:
-    """Bytes that the folder takes on the disk; files that are removed meanwhile do not count."""
+    """Bytes that the folder takes on the disk; files that are removed meanwhile, or closed, do not count."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.lstat().st_blocks * 512
-        except FileNotFoundError:
-            continue
+    for entry in entries_below(folder):
+        with suppress(OSError):
+            total += entry.stat(follow_symlinks=False).st_blocks * 512
     return total
 
 
-def _remove_folders(jobs: Sequence[PrunedJob], jobs_dir: Path) -> None:
-    """Raises Unwritable."""
-    for job in jobs:
-        folder = jobs_dir / job.job_id
-        if folder.is_dir() and not folder.is_symlink():
-            try:
-                shutil.rmtree(folder)
-            except OSError as error:
-                raise Unwritable(
-                    f"cannot remove {error.filename} ({error.strerror}): make it writable for you"
-                ) from error
+def _is_removed(folder: Path, is_named: bool) -> bool:
+    """Remove the folder of a job. What was given to a user in it, that user's rights remove.
+
+    Raises Unwritable: it cannot be removed, and was named; others are left, and logged.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return True
+    try:
+        for part in folder.iterdir():
+            found = part.lstat()
+            if found.st_uid != os.geteuid() and stat.S_ISDIR(found.st_mode):
+                empty(part, pwd.getpwuid(found.st_uid).pw_name)
+        if failure := remove_folder(folder):
+            raise failure
+    except (OSError, KeyError, AccountRefused) as error:
+        path, why = (error.filename, error.strerror) if isinstance(error, OSError) else (folder, error)
+        told = f"cannot remove {path} ({why}): make it writable for you, or have root remove it"
+        if is_named:
+            raise Unwritable(told) from error
+        log.warning("%s", told)
+        return False
+    return True
 
 
 class PruneThread:

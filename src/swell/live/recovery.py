@@ -93,16 +93,12 @@ def replay(
             try:
                 commands = mend(entry.seq, entry.batch, error)
             except Exception as last:
-                raise ReplayError(_about_poison(entry.seq, last)) from last
+                raise ReplayError(
+                    f"batch {entry.seq} of the journal cannot be handled ({last!r}): this is a defect of "
+                    "Swell, please report it with a copy of the state folder (or of a policy of your own: "
+                    "mend it, and `swell up` goes on); `swell restore` goes back to a copy of before it"
+                ) from last
         yield entry, commands
-
-
-def _about_poison(seq: int, error: Exception) -> str:
-    return (
-        f"batch {seq} of the journal cannot be handled ({error!r}): this is a defect of Swell, "
-        "please report it with a copy of the state folder (or of a policy of your own: mend it, and "
-        "`swell up` goes on); `swell restore` goes back to a copy of before it"
-    )
 
 
 def load(core: PlatformCore, state: bytes | None) -> None:
@@ -214,7 +210,14 @@ def differences(core: PlatformCore, own: Sequence[Node], work: RunningWork, now_
     Args:
         own: nodes of the platform's own machine.
     """
-    left = _left_nodes(core, work)
+    # Nodes that were given up and are here again: each had a gang that is lost, and has no other. Hosts
+    # outlive agents and daemons, and keep their gangs for the next ones as long as their leases last.
+    alive = {gang.job_id for gang in work.gangs} | explained_jobs(core, work)
+    missing = [one for one in core.holders() if one.id not in alive and one.phase is not Phase.STARTING]
+    lost = {device for record in missing for device in record.gang.held}
+    used = {device for gang in work.gangs for device in gang.devices}
+    known = {node.name for node in core.cluster.nodes}
+    left = [n for n in work.nodes if n.name in known and lost & {*n.devices} and not used & {*n.devices}]
     kept = {node.name for node in work.nodes}.union(work.away)
     return [
         *changed_nodes(core.cluster, (*own, *work.nodes), now_s),
@@ -236,19 +239,6 @@ def changes_again(core: PlatformCore, work: RunningWork) -> list[Reconfigure]:
     ]
 
 
-def _left_nodes(core: PlatformCore, work: RunningWork) -> list[Node]:
-    """Nodes that were given up and are here again: each had a gang that is lost, and has no other.
-
-    Hosts outlive agents and daemons, and keep their gangs for the next ones as long as their leases last.
-    """
-    alive = {gang.job_id for gang in work.gangs} | explained_jobs(core, work)
-    missing = [one for one in core.holders() if one.id not in alive and one.phase is not Phase.STARTING]
-    lost = {device for record in missing for device in record.gang.held}
-    kept = {device for gang in work.gangs for device in gang.devices}
-    known = {node.name for node in core.cluster.nodes}
-    return [n for n in work.nodes if n.name in known and lost & {*n.devices} and not kept & {*n.devices}]
-
-
 def unlike_gangs(core: PlatformCore, work: RunningWork, now_s: float) -> list[AnyEvent]:
     """Gangs that the head believes in and that are not there, and those that it cannot explain.
 
@@ -263,7 +253,8 @@ def unlike_gangs(core: PlatformCore, work: RunningWork, now_s: float) -> list[An
         if record.id not in explained and record.id not in is_found
     ]
     gone = [
-        _gone(job_id, generation, now_s)
+        # A gang that the journal does not explain has ended while no platform was there to hear it.
+        GangEnded(at_s=now_s, job_id=job_id, generation=generation, outcome=Outcome.LOST, steps=0)
         for job_id, generation in core.unknown_gangs().items()
         if job_id not in work.jobs
     ]
@@ -279,11 +270,6 @@ def _missing(record: JobRecord, now_s: float) -> GangEnded:
         steps=int(record.progress.done_steps),
         message=GONE,
     )
-
-
-def _gone(job_id: str, generation: int, now_s: float) -> GangEnded:
-    """A gang that the journal does not explain has ended while no platform was there to hear it."""
-    return GangEnded(at_s=now_s, job_id=job_id, generation=generation, outcome=Outcome.LOST, steps=0)
 
 
 class BatchGuard:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.storage import CHECKPOINTS
+from swell.executors.local.accounts.client import make_work
+from swell.executors.storage import CHECKPOINTS, WORK, work_folder
 from swell.live.head_thread import HeadQueue
 from swell.model.errors import KeyInUse, Unavailable, WrongPhase
 from swell.model.event import JobSubmitted
@@ -21,6 +22,7 @@ from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
 from swell.model.view import SubmitResult
 from swell.store.journal import SqlJournal
 from swell.wire.checkpoint_files import checkpoints_in, copy_checkpoint, is_whole, steps_in
+from swell.wire.job_inputs import NO_INPUTS, JobInputs, read_inputs
 
 #: Digits and small letters without those that look alike (0 and o, 1 and l): five bits each.
 ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
@@ -28,8 +30,8 @@ ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 NUM_RANDOM = 8
 
 
-#: Of a job and the ids of those of its tenant that are being submitted: the job as it is to be.
-Checked = Callable[[JobSpec, Collection[str]], JobSpec]
+#: Of a job and the submissions that are not yet in the journal: the job as it is to be.
+Checked = Callable[[JobSpec, Collection["PendingSubmission"]], JobSpec]
 
 
 class JobFiles:
@@ -54,19 +56,29 @@ class JobFiles:
         return sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False))
 
     def checkpoints(self, job_id: str) -> Path:
-        return self.path / job_id / CHECKPOINTS
+        return work_folder(self.path / job_id) / CHECKPOINTS
 
-    # ------------------------------------------------------------ going on from a checkpoint
-    def hand_over(self, job_id: str, to: str) -> Path:
+    # ------------------------------------------------------------ going on from an earlier job
+    def inputs(self, job_id: str, spec: JobSpec) -> JobInputs:
+        """Return those of a job with this request. Raises WrongPhase: they are gone; OSError."""
+        try:
+            return read_inputs(self.path / job_id) if spec.secrets or spec.uv else NO_INPUTS
+        except ValueError as error:
+            raise WrongPhase(f"job {job_id!r} cannot be submitted again: {error}") from error
+
+    def hand_over(self, job_id: str, to: str, run_as: str = "") -> Path:
         """Copy the newest checkpoint that is whole for another job: the file of a link would be of both.
 
-        Raises WrongPhase: there is none.
+        Raises WrongPhase: there is none; OSError, AccountRefused: it cannot be given to the user `run_as`.
         """
-        folder, own = self.checkpoints(job_id), self.checkpoints(to)
+        folder, own = self.checkpoints(job_id), self.path / to / (WORK if run_as else "") / CHECKPOINTS
         for digest, path in checkpoints_in(folder):
             if is_whole(path, digest):
                 own.mkdir(mode=0o700, parents=True, exist_ok=True)
-                return copy_checkpoint(path, own)
+                copy = copy_checkpoint(path, own)
+                if run_as:  # nothing is written where its user could put a link
+                    make_work(self.path / to, run_as)
+                return copy
         raise WrongPhase(
             f"job {job_id!r} has no sound checkpoint in {folder}; start it from the beginning with "
             f"`swell retry {job_id}`"
@@ -78,11 +90,12 @@ class JobFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _PendingSubmission:
+class PendingSubmission:
     """A submission that is not yet in the journal."""
 
     job_id: str
     origin: Origin
+    spec: JobSpec
     answer: Future[SubmitResult] = field(default_factory=Future)
 
 
@@ -94,31 +107,43 @@ class Submitter:
     ) -> None:
         self._inbox, self._now_s, self._submissions, self._folders = inbox, now_s, submissions, folders
         self._lock = threading.Lock()
-        self._ids: dict[str, str] = {}  #: given, and not yet in the journal; each with its tenant
-        self._keys: dict[str, _PendingSubmission] = {}  #: the same, by key
+        self._ids: dict[str, PendingSubmission] = {}  #: given, and not yet in the journal
+        self._keys: dict[str, PendingSubmission] = {}  #: the same, by key
 
-    def submit(self, spec: JobSpec, origin: Origin, checked: Checked = lambda spec, _: spec) -> SubmitResult:
+    def submit(
+        self,
+        spec: JobSpec,
+        origin: Origin,
+        checked: Checked = lambda spec, _: spec,
+        inputs: JobInputs = NO_INPUTS,
+    ) -> SubmitResult:
         """Returns once the journal has the job, and the board shows it.
 
         Args:
             checked: the job as it is to be, or InvalidJob. Not asked about one that is there already: the
                 platform may be another one than at its submission.
+            inputs: what it comes with; a job that is submitted again has those of the earlier one.
 
         Raises:
             InvalidJob: a new job cannot be as it is.
             KeyInUse: the key was used for another request.
-            WrongPhase: the job that it continues has no sound checkpoint.
+            WrongPhase: the job that it continues has no sound checkpoint, or the earlier one no inputs.
             Unavailable: the head, or the disk, did not take it.
         """
         with self._lock:
             earlier = self._earlier(origin)
             if earlier is None:
-                spec = checked(spec, [one for one, tenant in self._ids.items() if tenant == spec.tenant])
+                spec = checked(spec, self._ids.values())
                 mine = self._begin(spec, origin)
         if earlier is not None:
             return _again(earlier)
         try:
-            result = self._finish(mine, spec)
+            origin = self._equip(mine, spec, inputs)
+            event = JobSubmitted(at_s=self._now_s(), job_id=mine.job_id, spec=spec, origin=origin)
+            if not self._inbox.ask(event, f"job {mine.job_id!r} may or may not have been submitted"):
+                self._folders.discard(mine.job_id)
+                raise Unavailable(f"the scheduler knows a job {mine.job_id!r} already; submit again")
+            result = _result(mine.job_id, origin, is_new=True)
         except BaseException as error:
             mine.answer.set_exception(error)
             raise
@@ -131,7 +156,7 @@ class Submitter:
                 self._keys.pop(origin.key, None)
 
     # ------------------------------------------------------------ under the lock
-    def _earlier(self, origin: Origin) -> JobSubmitted | _PendingSubmission | None:
+    def _earlier(self, origin: Origin) -> JobSubmitted | PendingSubmission | None:
         """The submission that came first with this key."""
         if not origin.key:
             return None
@@ -144,9 +169,9 @@ class Submitter:
             )
         return earlier
 
-    def _begin(self, spec: JobSpec, origin: Origin) -> _PendingSubmission:
-        mine = _PendingSubmission(self._new_id(spec.name), origin)
-        self._ids[mine.job_id] = spec.tenant
+    def _begin(self, spec: JobSpec, origin: Origin) -> PendingSubmission:
+        mine = PendingSubmission(self._new_id(spec.name), origin, spec)
+        self._ids[mine.job_id] = mine
         if origin.key:
             self._keys[origin.key] = mine
         return mine
@@ -168,35 +193,31 @@ class Submitter:
                 ) from error
 
     # ------------------------------------------------------------ without it
-    def _finish(self, mine: _PendingSubmission, spec: JobSpec) -> SubmitResult:
-        origin = self._with_checkpoint(mine, spec)
-        event = JobSubmitted(at_s=self._now_s(), job_id=mine.job_id, spec=spec, origin=origin)
-        doubt = f"job {mine.job_id!r} may or may not have been submitted"
-        if not self._inbox.ask(event, doubt):
-            self._folders.discard(mine.job_id)
-            raise Unavailable(f"the scheduler knows a job {mine.job_id!r} already; submit again")
-        return _result(mine.job_id, origin, is_new=True)
-
-    def _with_checkpoint(self, mine: _PendingSubmission, spec: JobSpec) -> Origin:
-        """Give the new job what it is to go on from; a restart job has that in its own folder."""
+    def _equip(self, mine: PendingSubmission, spec: JobSpec, inputs: JobInputs) -> Origin:
+        """Give the new job its inputs, and what it is to go on from; a restart job has that in its own
+        folder.
+        """
         origin = mine.origin
-        if not origin.continues or spec.elasticity is Elasticity.RESTART:
-            return origin
         try:
-            checkpoint = self._folders.hand_over(origin.continues, mine.job_id)
+            if earlier := origin.continues or origin.retries:
+                inputs = self._folders.inputs(earlier, spec)
+            inputs.write(self._folders.path / mine.job_id)
+            if not origin.continues or spec.elasticity is Elasticity.RESTART:
+                return origin
+            checkpoint = self._folders.hand_over(origin.continues, mine.job_id, spec.run_as)
         except BaseException as error:
             self._folders.discard(mine.job_id)
             if not isinstance(error, OSError):
                 raise
             raise Unavailable(
-                f"the checkpoint of job {origin.continues!r} cannot be handed over ({error}); submit again"
+                f"the files of job {mine.job_id!r} cannot be made ({error}); submit again"
             ) from error
         return msgspec.structs.replace(origin, steps=steps_in(checkpoint))
 
 
-def _again(earlier: JobSubmitted | _PendingSubmission) -> SubmitResult:
+def _again(earlier: JobSubmitted | PendingSubmission) -> SubmitResult:
     """The answer to a request that was made before."""
-    if isinstance(earlier, _PendingSubmission):
+    if isinstance(earlier, PendingSubmission):
         return msgspec.structs.replace(earlier.answer.result(), is_new=False)
     return _result(earlier.job_id, earlier.origin, is_new=False)
 

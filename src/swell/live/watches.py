@@ -1,4 +1,4 @@
-"""What a platform watches beside its head: quotas, jobs that follow others, device demand, disk space."""
+"""Watches of a platform, apart from its head: quotas, faults, followers of jobs, devices, disk space."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import NamedTuple
 
-from swell.model.event import CancelRequested, PredecessorsSucceeded, QuotasSet
+from swell.core.platform_core import PlatformCore
+from swell.executors.storage import begun
+from swell.model.event import CancelRequested, NodeWarned, PredecessorsSucceeded, QuotasSet
 from swell.model.job import Phase
-from swell.model.quota import Quotas
+from swell.model.quota import Claims
+from swell.model.usage import DeviceReading
 from swell.model.view import JobView, is_set_aside
 
 #: Topic of the platform's warning that quotas are not as they were set.
 ABOUT_QUOTAS = "quotas"
 #: More devices than any cluster has, so that a job without an upper bound asks for all there can be.
 UNBOUNDED = 1_000_000
-#: Whoever asks for free space waits so long at most.
+#: Readings of devices are looked through once in so long.
+FAULTS_EVERY_S = 2.0
+#: A caller that asks for free space waits so long at most.
 ANSWER_S = 2.0
 #: An answer is given again for so long: pages and clients of a platform ask many times a second.
 KEPT_S = 1.0
@@ -34,33 +40,67 @@ class UnknownQuotas(RuntimeError):
         instead: those that hold; None: as the head knows them.
     """
 
-    def __init__(self, why: str, instead: Quotas | None = None) -> None:
+    def __init__(self, why: str, instead: Claims | None = None) -> None:
         super().__init__(why)
         self.instead = instead
 
 
 class QuotaWatch:
-    """Compares the quotas of tenants that the operator has set with those the head knows.
+    """Compares the quotas and weights of tenants that the operator has set with those the head knows.
 
     Args:
         read: those that were set, as they are now; raises UnknownQuotas.
     """
 
-    def __init__(self, read: Callable[[], Quotas]) -> None:
+    def __init__(self, read: Callable[[], Claims]) -> None:
         self._read = read
         self.why = ""  #: why what was set does not hold; empty: it does
 
-    def look(self, known: Quotas, now_s: float) -> QuotasSet | None:
+    def look(self, known: Claims, now_s: float) -> QuotasSet | None:
         """What the head is to hear, if that is not what it knows."""
         why = ""
         try:
-            quotas = self._read()
+            claims = self._read()
         except UnknownQuotas as error:
-            why, quotas = str(error), known if error.instead is None else error.instead
+            why, claims = str(error), known if error.instead is None else error.instead
         if why and why != self.why:
             log.warning("%s", why)
         self.why = why
-        return None if quotas == known else QuotasSet(at_s=now_s, quotas=dict(quotas))
+        return (
+            None
+            if claims == known
+            else QuotasSet(at_s=now_s, quotas=dict(claims.quotas), weights=dict(claims.weights))
+        )
+
+
+class FaultWatch:
+    """Faults of devices, and nodes that are likely to be ill. Each is reported once as long as it lasts."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()  #: devices and nodes, and what is wrong with them
+        self._due_s = 0.0
+
+    def look(
+        self, read: Callable[[], Mapping[str, DeviceReading]], core: PlatformCore, now_s: float
+    ) -> list[NodeWarned]:
+        """What the head is to hear of nodes with faults that were not known. Reads seldom, at any rate.
+
+        A device that is not read now, as when its driver hangs, keeps its faults.
+        """
+        if now_s < self._due_s:
+            return []
+        self._due_s, node_of = now_s + FAULTS_EVERY_S, core.cluster.node_of
+        faults = {device: one.fault for device, one in read().items() if device in node_of} | core.suspects
+        found = {(about, fault) for about, fault in faults.items() if fault}
+        news = sorted(found - self._known)
+        self._known = found | {one for one in self._known if faults.get(one[0], one[1])}
+        told = [
+            (node_of[about], f"device {about}: {fault}") if about in node_of else (about, fault)
+            for about, fault in news
+        ]
+        for node, why in told:
+            log.warning("node %s is ill and gets no more work: %s", node, why)
+        return [NodeWarned(at_s=now_s, name=node, why=why, is_ill=True) for node, why in told]
 
 
 class AfterWatch:
@@ -160,28 +200,14 @@ class SpaceWatch:
         self.path = path
         self._look = look
         self._lock = threading.Lock()
-        self._found: list[Space | OSError] = []
-        self._looking: threading.Thread | None = None
+        self._answer: Future[Space] | None = None
         self._begun_s = 0.0
 
     def look(self) -> Space | None:
         """What there is now, or was in the last second; None: the disk does not answer. Raises OSError."""
         with self._lock:
             now_s = time.monotonic()
-            if self._looking is None or not (self._looking.is_alive() or now_s < self._begun_s + KEPT_S):
-                self._found, self._begun_s = [], now_s
-                self._looking = threading.Thread(target=self._find, args=(self._found,), daemon=True)
-                self._looking.start()
-            looking, found = self._looking, self._found
-        looking.join(ANSWER_S)
-        if not found:
-            return None
-        if isinstance(found[0], OSError):
-            raise found[0]
-        return found[0]
-
-    def _find(self, found: list[Space | OSError]) -> None:
-        try:
-            found.append(self._look(self.path))
-        except OSError as error:
-            found.append(error)
+            if self._answer is None or (self._answer.done() and now_s >= self._begun_s + KEPT_S):
+                self._answer, self._begun_s = begun(lambda: self._look(self.path)), now_s
+            answer = self._answer
+        return answer.result() if wait([answer], ANSWER_S).done else None

@@ -1,8 +1,9 @@
-"""Head time and the calendar: how far apart they are now, and were on earlier boots."""
+"""Head time and the calendar: how far apart they are, and which devices are somebody's at which times."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Literal
 
 import msgspec
 
@@ -68,3 +69,14 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _is_last_like_the_one_before(self) -> bool:
         return bool(self.offsets) and self.offset_s == (self.offsets[-2][1] if self.offsets[1:] else 0.0)
+
+
+class CalendarEntry(msgspec.Struct, frozen=True):
+    """Devices of a node that a fixed job, or a booking, has for some time."""
+
+    what: Literal["job", "booking"]
+    owner: str  #: id of the job, or of the booking
+    node: str
+    num_devices: int
+    from_s: float  #: in head time
+    until_s: float  #: at the latest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Set
+from functools import cached_property, partial
 from itertools import chain
 from operator import attrgetter
 
@@ -104,6 +104,18 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
         while there[at] is not node:
             at += 1
         return _in_order(self.nodes[:place] + self.nodes[place + 1 :], there[:at] + there[at + 1 :])
+
+    def without_devices(self, devices: Set[str]) -> Cluster:
+        """This cluster without those devices, and without their part of the cores of their nodes."""
+        return Cluster(tuple(node for node in map(partial(_without, devices), self.nodes) if node.devices))
+
+
+def _without(devices: Set[str], node: Node) -> Node:
+    if devices.isdisjoint(node.devices):
+        return node
+    left = node.only(set(node.devices).difference(devices))
+    cores = None if node.cores is None else node.cores * len(left.devices) / len(node.devices)
+    return msgspec.structs.replace(left, cores=cores)
 
 
 def nodes_needed(widths: Widths, num_devices: IntArray) -> IntArray:

@@ -35,8 +35,16 @@ class NodeInUse(ValueError):
     """What is asked for cannot be done with a node in its state."""
 
 
+class UnknownBooking(LookupError):
+    """No booking has this id."""
+
+
+class BookingRefused(ValueError):
+    """Devices cannot be booked at that time: a promise, a job's limit or another booking is in the way."""
+
+
 class InvalidOption(ValueError):
-    """An option of `swell up` cannot be met; the text names it, the rule and the remedy."""
+    """An option of a platform or a host cannot be met; the text names it, the rule and the remedy."""
 
 
 class InvalidInput(ValueError):

@@ -10,10 +10,11 @@ from enum import StrEnum
 
 import msgspec
 
+from swell.model.booking import Booking
 from swell.model.job import PLAIN, JobSpec, Origin, Profile, plain_members
 from swell.model.node import Node
 from swell.model.quota import Quota
-from swell.model.usage import GangUsage
+from swell.model.usage import DeviceTest, GangUsage
 from swell.script_facts import BetweenSteps, ScriptFinding
 from swell.tally import Tally
 
@@ -42,6 +43,7 @@ class Outcome(StrEnum):
 
     SUCCEEDED = "succeeded"  #: the end condition was met, or the script has left `run.epochs()` by itself
     ENDED_EARLY = "ended-early"  #: the script ended before that in another way
+    TIMED_OUT = "timed-out"  #: it was ended at its limit of time
     FAILED = "failed"  #: the script raised or exited with an error: trying again would not help
     STOPPED = "stopped"  #: it was told to stop, and its processes are gone
     LOST = "lost"  #: no worker is left, through no fault of the script
@@ -188,6 +190,8 @@ class ScriptVerified(JobEvent, frozen=True, kw_only=True):
 
 #: Topic of the warning that a running gang makes no steps, which its next step ends.
 STEPS = "steps"
+#: Of the one that a running gang holds devices that it does not use, which ends when it does.
+IDLE = "idle devices"
 
 
 class JobWarned(JobEvent, frozen=True, kw_only=True):
@@ -199,6 +203,13 @@ class JobWarned(JobEvent, frozen=True, kw_only=True):
 
     message: str
     about: str = ""  #: `checkpoint`, `output`, ...: one warning for each topic
+
+
+class JobLinked(JobEvent, frozen=True, kw_only=True):
+    """The job's program has named an address that belongs to the job, such as that of its curves."""
+
+    name: str
+    url: str
 
 
 class HostRuledOut(JobEvent, frozen=True, kw_only=True):
@@ -270,6 +281,7 @@ class NodeWarned(Event, frozen=True, kw_only=True):
     name: str
     until_s: float | None = None  #: when it will be gone, in head time; None: it stays, without work
     why: str = ""  #: for people
+    is_ill: bool = False  #: it holds if the node is lost and comes back, too: only `NodeCleared` ends it
 
 
 class NodeCleared(Event, frozen=True, kw_only=True):
@@ -279,6 +291,13 @@ class NodeCleared(Event, frozen=True, kw_only=True):
 
     name: str
     why: str = ""  #: of the warning that is meant; empty: all of them
+
+
+class NodeTested(Event, frozen=True, kw_only=True):
+    """The devices of a node were tested. If all are sound it is no longer ill; else it is ill."""
+
+    name: str
+    results: tuple[DeviceTest, ...]
 
 
 class NodeEndKnown(Event, frozen=True, kw_only=True):
@@ -340,6 +359,19 @@ class QuotasSet(Event, frozen=True, kw_only=True):
     """The operator has changed quotas: these hold from now on, in place of all earlier ones."""
 
     quotas: dict[str, Quota]  #: by tenant; of others nothing is limited
+    weights: dict[str, float] = {}  #: by account, > 0; those of others are 1
+
+
+class BookingMade(Event, frozen=True, kw_only=True):
+    """Devices are booked: the head has told before that no promise breaks by it."""
+
+    booking: Booking
+
+
+class BookingRemoved(Event, frozen=True, kw_only=True):
+    """A booking is no more; its owner's jobs that run in it go on as others do."""
+
+    booking_id: str
 
 
 class EventSetAside(Event, frozen=True, kw_only=True):
@@ -378,6 +410,7 @@ AnyEvent = (
     | ScriptDistributed
     | ScriptVerified
     | JobWarned
+    | JobLinked
     | HostRuledOut
     | WorkersLost
     | SuspendFailed
@@ -386,6 +419,7 @@ AnyEvent = (
     | GangFound
     | NodeJoined
     | NodeWarned
+    | NodeTested
     | NodeCleared
     | NodeEndKnown
     | KindAllowed
@@ -395,6 +429,8 @@ AnyEvent = (
     | Opened
     | ClockStepped
     | QuotasSet
+    | BookingMade
+    | BookingRemoved
     | EventSetAside
     | PlanFailed
 )

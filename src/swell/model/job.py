@@ -40,6 +40,7 @@ class Phase(StrEnum):
     SUCCEEDED = "succeeded"
     ENDED_EARLY = "ended-early"  #: its script came to an end before its end condition was met
     FAILED = "failed"
+    TIMED_OUT = "timed-out"  #: it was ended at its limit of time
     CANCELLED = "cancelled"
     REJECTED = "rejected"
 
@@ -54,6 +55,7 @@ for _phase in Phase:  # plain attributes: both are asked for several times a job
         Phase.SUCCEEDED,
         Phase.ENDED_EARLY,
         Phase.FAILED,
+        Phase.TIMED_OUT,
         Phase.CANCELLED,
         Phase.REJECTED,
     )
@@ -83,8 +85,12 @@ class Elasticity(StrEnum):
 
     LIVE = "live"  #: the script uses `swell.train`; the gang changes inside live processes
     RESTART = "restart"  #: it does not; all workers stop and start from the script's own checkpoint
+    FIXED = "fixed"  #: any command: it has one size, from its start to its end
 
 
+#: What each part of a fixed job runs: it executes the command.
+FIXED_ENTRY = "swell.executors.local.command:run"
+SESSION_ENTRY = "swell.executors.local.terminal:run"
 #: In the arguments of a restart job it stands for the part of `global_batch` that each worker takes.
 LOCAL_BATCH = "{local_batch}"
 
@@ -155,6 +161,31 @@ class EndCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return max(1, round(self.epochs * steps_per_epoch))
 
 
+class FixedTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a fixed job has beside its command, which is its `args`, and its devices.
+
+    A part of it, one for each of its `min_workers`, is started on one node.
+    """
+
+    time_s: float  #: its processes are ended after so long
+    grace_s: float = 30.0  #: from SIGTERM to SIGKILL, at its limit and wherever else it is ended
+    may_suspend: bool = False  #: others may have its devices: it is ended then, and starts again later
+    retries: int = 0  #: starts after the first, once its processes were lost, or ended for others
+    is_session: bool = False  #: it has a terminal, and starts before others that nothing is promised to
+    idle_s: float | None = (
+        None  #: a session ends after so long without input, output or use; None: it does not
+    )
+    port: int = 0  #: that a session serves on its node; 0: none
+
+
+class Mount(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A file or folder of a machine in a container; an empty `source` is an empty folder in memory."""
+
+    source: str
+    target: str
+    is_writable: bool = False
+
+
 class JobSpec(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, weakref=True
 ):
@@ -176,10 +207,13 @@ class JobSpec(
     devices_per_worker: int = 1
     processes_per_worker: int = 1  #: 1, or one for each of its devices
     elasticity: Elasticity = Elasticity.LIVE
+    fixed: FixedTerms | None = None  #: of a fixed job; None: of others
+    booking: str = ""  #: id of the booking on whose devices it runs; empty: on those that are not booked
     #: The user's, of the time on one worker: a restart job is planned by it; one with steps until measured.
     estimate_s: float | None = None
     seed: int = 0  #: order of samples
     tenant: str = ""  #: on whose behalf it runs; jobs that name none are together one tenant's
+    run_as: str = ""  #: user of the machine whose its processes are; empty: the platform's own account
     stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update
     on_drift: DriftAction | None = None  #: None: `heal`
     on_difference: DifferenceAction | None = None  #: None: `hold`
@@ -191,8 +225,11 @@ class JobSpec(
     batch_per_worker: int | None = None
     code: str = ""  #: digest of the snapshot (`CodeTree`) that its workers run; empty: the files as they are
     env: tuple[tuple[str, str], ...] = ()  #: environment variables of its workers, Swell's own apart
+    secrets: tuple[str, ...] = ()  #: names of further ones, whose values are in `JobInputs` alone
     python: str = ""  #: absolute path of its workers' interpreter; empty: the platform's
+    uv: str = ""  #: digest of the requirements in `JobInputs` that are added to its interpreter; empty: none
     image: str = ""  #: of the containers that its workers run in; empty: none
+    mounts: tuple[Mount, ...] = ()  #: what its containers see besides
     metric: str = LOSS  #: name of its evaluation function: `loss`, or of a metric that it reports
     metric_rises: bool = False  #: learning raises it, as it does an accuracy
     needs: tuple[str, ...] = ()  #: absolute paths that a host must have to run its workers
@@ -204,6 +241,8 @@ class JobSpec(
     #: That its owner named, if several: `kind` is the one that the platform chose, empty until it has.
     kinds: tuple[str, ...] = ()
     webhook: Webhook | None = None  #: what its owner wants to be told, and where
+    run_id: str = ""  #: id of the job that it retries or continues, or that this one did; empty: its own
+    notify: tuple[Webhook, ...] = ()  #: likewise: services that people read
     after: tuple[str, ...] = ()  #: ids of jobs that must have succeeded before it starts; names in a request
     group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
     tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`

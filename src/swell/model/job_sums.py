@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -14,8 +14,8 @@ from swell.model.job import JobClass
 from swell.model.view import JobView
 
 HOUR_S = 3600.0
-#: Columns of text of a row, in order, and those that are filled in where rows are grouped by one of them.
-TEXTS = ("user", "tenant", "job_class", "kind", "job", "name")
+#: Columns of text of a row.
+TEXTS = ("user", "tenant", "job_class", "kind", "job", "name", "week")
 
 
 class UsageGroup(StrEnum):
@@ -26,16 +26,8 @@ class UsageGroup(StrEnum):
     CLASS = "class"
     KIND = "kind"
     JOB = "job"
+    WEEK = "week"
     ALL = "all"  #: each combination of user, tenant, class and kind
-
-
-class Payer(NamedTuple):
-    """Whose a device hour is, of which class of job, on which kind of device."""
-
-    user: str  #: empty: the owner of the platform
-    tenant: str
-    job_class: JobClass
-    kind: str  #: of the devices
 
 
 class HeldTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,14 +42,11 @@ class HeldTime(msgspec.Struct, frozen=True, kw_only=True):
     devices_per_worker: int
     finished_s: float | None
     sizes: tuple[tuple[float, int], ...]
+    used: tuple[tuple[float, float], ...] = ()  #: as in `JobView`
 
     @classmethod
     def of(cls, view: JobView) -> HeldTime:
         return cls(**{name: getattr(view, name) for name in cls.__struct_fields__})
-
-    @property
-    def payer(self) -> Payer:
-        return Payer(self.user, self.tenant, self.job_class, self.kind)
 
     def device_s(self, since_s: float, until_s: float) -> float:
         """Devices times how long its gangs trained on them, in this time; up to its end, or to `until_s`."""
@@ -65,6 +54,23 @@ class HeldTime(msgspec.Struct, frozen=True, kw_only=True):
             num * max(0.0, min(end_s, until_s) - max(begin_s, since_s))
             for begin_s, end_s, num in self._stretches(until_s)
         )
+
+    def used_s(self, since_s: float, until_s: float) -> float | None:
+        """Use of these devices, integrated over this time; None: it was not measured.
+
+        What was used between two times of `used` is spread evenly over what was held between them.
+        """
+        if not self.used:
+            return None
+        found, begin_s, before_s = [], -math.inf, 0.0
+        for number, (at_s, used_s) in enumerate(self.used, 1):
+            is_last = number == len(self.used) and self.finished_s is not None
+            end_s = math.inf if is_last else at_s
+            if held_s := self.device_s(begin_s, end_s):
+                share = min(1.0, (used_s - before_s) / held_s)
+                found.append(share * self.device_s(max(begin_s, since_s), min(end_s, until_s)))
+            begin_s, before_s = at_s, used_s
+        return math.fsum(found)
 
     def _stretches(self, until_s: float) -> Iterator[tuple[float, float, int]]:
         """Begin, end and devices of each stretch of time with any."""
@@ -83,15 +89,20 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     job: str = ""  #: id; empty: of several jobs, or of pruned ones
     name: str = ""  #: of the job
+    week: str = ""  #: its first day, a Monday
     device_hours: float
+    used_hours: float | None = None  #: of `measured_hours`: in which the devices computed; None: not measured
+    measured_hours: float = 0.0  #: of the device hours, those of which the use was measured
 
 
-OWN_TEXTS = {
+#: What rows of each report have, in the order in which people are shown it.
+OWN_TEXTS: Mapping[UsageGroup, tuple[str, ...]] = {
     UsageGroup.USER: TEXTS[:1],
     UsageGroup.TENANT: TEXTS[1:2],
     UsageGroup.CLASS: TEXTS[2:3],
     UsageGroup.KIND: TEXTS[3:4],
-    UsageGroup.JOB: TEXTS,
+    UsageGroup.JOB: ("job", "name", *TEXTS[:4]),
+    UsageGroup.WEEK: TEXTS[6:],
     UsageGroup.ALL: TEXTS[:4],
 }
 
@@ -103,38 +114,48 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     until_s: float
     by: UsageGroup
     rows: tuple[UsageRow, ...]  #: the most device hours first
-    device_hours: float  #: of all rows
+    device_hours: float  #: of all rows, as are the next two
+    used_hours: float | None = None
+    measured_hours: float = 0.0
 
 
-class UsageEntry(NamedTuple):
-    """Device time of one job, or of pruned jobs of one payer."""
-
-    payer: Payer
-    job: str
-    name: str
-    device_s: float
+#: Begin and end of a part of the time of a report, and the week that it is of; they follow each other.
+UsagePart = tuple[float, float, str]
 
 
-def report_of(entries: Iterable[UsageEntry], by: UsageGroup, since_s: float, until_s: float) -> UsageReport:
-    """Add up device time by what `by` says; entries without device time are left out."""
-    amounts: dict[tuple[str, ...], list[float]] = {}
-    for payer, job, name, device_s in entries:
-        if device_s > 0.0:
-            told = zip(TEXTS, (*payer, job, name), strict=True)
-            key = tuple(str(text) if field in OWN_TEXTS[by] else "" for field, text in told)
-            amounts.setdefault(key, []).append(device_s / HOUR_S)
+def report_of(
+    jobs: Iterable[HeldTime], by: UsageGroup, parts: Sequence[UsagePart], ahead_s: float = 0.0
+) -> UsageReport:
+    """Add up device time by what `by` says; jobs that held nothing are left out.
+
+    Args:
+        ahead_s: the times of the report less those of the jobs.
+    """
+    groups: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
+    for job in jobs:
+        known = {name: str(getattr(job, name, "")) for name in TEXTS} | {"job": job.id}
+        for begin_s, end_s, week in parts:
+            time_s = begin_s - ahead_s, end_s - ahead_s
+            if (held_s := job.device_s(*time_s)) > 0.0:
+                known["week"] = week
+                key = tuple(known[name] if name in OWN_TEXTS[by] else "" for name in TEXTS)
+                groups.setdefault(key, []).append((held_s / HOUR_S, job.used_s(*time_s)))
     rows = [
-        UsageRow(**dict(zip(TEXTS, key, strict=True)), device_hours=math.fsum(hours))
-        for key, hours in amounts.items()
+        UsageRow(**{**dict(zip(TEXTS, key, strict=True)), **_hours(group)}) for key, group in groups.items()
     ]
-    rows.sort(key=lambda row: (-row.device_hours, row.user, row.tenant, row.job_class, row.kind, row.job))
-    return UsageReport(
-        since_s=since_s,
-        until_s=until_s,
-        by=by,
-        rows=tuple(rows),
-        device_hours=math.fsum(part for hours in amounts.values() for part in hours),
-    )
+    rows.sort(key=lambda row: (row.week, -row.device_hours, *(getattr(row, name) for name in TEXTS)))
+    every = _hours([one for group in groups.values() for one in group])
+    return UsageReport(since_s=parts[0][0], until_s=parts[-1][1], by=by, rows=tuple(rows), **every)
+
+
+def _hours(held: Sequence[tuple[float, float | None]]) -> dict[str, Any]:
+    """Sums, as rows name them, of device hours and of the device-seconds of them that were used."""
+    known = [(hours, used_s) for hours, used_s in held if used_s is not None]
+    return {
+        "device_hours": math.fsum(hours for hours, _ in held),
+        "used_hours": math.fsum(used_s / HOUR_S for _, used_s in known) if known else None,
+        "measured_hours": math.fsum(hours for hours, _ in known),
+    }
 
 
 class OutcomeSums(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,10 @@ ISLANDS_FORM = "numbers of devices, the outermost level first, such as 4/2 or 3+
 MANY_LEVELS = 8
 
 
+#: In the kind of MIG instances, which are slices of GPUs: `cuda:NVIDIA H200 MIG 1g.18gb`, as NVML names them.
+SLICES = " MIG "
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A machine. Its devices are alike."""
 
@@ -31,6 +35,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""  #: from which its host joined, for people; empty: not known, or the platform's machine
     lacks: tuple[str, ...] = ()  #: what its host cannot do, and what is odd about it, for people
     islands: Islands = ()  #: groups of its devices that are joined by faster links; none: all are alike
+
+    @property
+    def can_sum(self) -> bool:
+        """Whether its devices can sum gradients: NCCL does not support MIG instances."""
+        return SLICES not in self.kind
 
     @property
     def num_whole(self) -> int:

@@ -13,6 +13,9 @@ from swell.model.quantities import span
 from swell.model.snapshot import Memory
 from swell.model.target import Target
 
+#: Times that differ by less are the same: they are sums of others.
+SAME_TIME_S = 1e-6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
@@ -55,6 +58,21 @@ class PlanForecast(NamedTuple):
 
     start_s: FloatArray  #: (J,) of those that wait; NaN: that is not known
     finish_s: FloatArray  #: (J,) inf: none can be named, as no size fits
+
+
+class PromiseOutlook(NamedTuple):
+    """How n promises would be kept."""
+
+    rows: IntArray  #: (n,) of the snapshot
+    grade: IntArray  #: (n,) the higher, the less firmly; 0: with the margin
+    end_s: FloatArray  #: (n,) seconds until the end of the plan of each whose promise is broken; else 0
+    num_devices: int  #: that they need now
+
+    def weaker_than(self, other: PromiseOutlook) -> IntArray:
+        """Rows of the promises that the other one keeps more firmly, or breaks by less."""
+        is_weaker = (self.grade > other.grade) | (self.end_s > other.end_s + SAME_TIME_S)
+        weaker: IntArray = self.rows[is_weaker]
+        return weaker
 
 
 class Moves(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 _HOUR_S = 3600
@@ -70,6 +71,19 @@ def parse_duration(text: str) -> float:
     return sum(
         float(part or 0) * unit_s for part, unit_s in zip(match.groups(), _UNITS_S.values(), strict=True)
     )
+
+
+def as_number(text: str) -> float:
+    """The number that a text spells; NaN if it spells none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def parse_half_life(text: str) -> float:
+    """Seconds; 0 is allowed. Raises ValueError."""
+    return 0.0 if text.strip() == "0" else parse_duration(text)
 
 
 def format_duration(seconds: float) -> str:

@@ -39,6 +39,16 @@ Quotas = Mapping[str, Quota]
 NO_QUOTAS: Quotas = MappingProxyType({})
 
 
+class Claims(NamedTuple):
+    """What the operator has set about tenants."""
+
+    quotas: Quotas
+    weights: Mapping[str, float]  #: of those that have another than 1; see `model.fair_shares`
+
+
+NO_CLAIMS = Claims(NO_QUOTAS, MappingProxyType({}))
+
+
 class TenantDevices(NamedTuple):
     """Devices of one kind that a tenant's jobs hold, and may hold."""
 
@@ -77,6 +87,11 @@ def told_quota(quota: Quota) -> str:
 def told_quotas(quotas: Quotas) -> str:
     """Quotas of all tenants that have one: ana 8 devices, ben 25% of the devices."""
     return ", ".join(f"{told_tenant(name)} {told_quota(quota)}" for name, quota in sorted(quotas.items()))
+
+
+def told_weights(weights: Mapping[str, float]) -> str:
+    """Weights of all accounts that have one: ana 2, ben 0.5."""
+    return ", ".join(f"{told_tenant(name)} {weight:g}" for name, weight in sorted(weights.items()))
 
 
 def told_tenant(name: str) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,6 +14,49 @@ import numpy as np
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.job import JobClass
 from swell.model.options import NO_OPTION, Options
+from swell.model.quantities import span
+
+#: An account that is behind others by so much device time for each of its devices is served before them.
+TURN_S = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountUsage:
+    """The accounts of the J jobs of a snapshot. An account is a tenant, or the user of a job without one.
+
+    Jobs without a promise are served by what their account has used over its weight, the lowest first.
+    """
+
+    account: IntArray  #: (J,) of each job
+    is_aged: BoolArray  #: (J,) jobs that have waited so long that they come before others of their account
+    overdue: int | None  #: row of the one that has waited longest, much longer than that
+    names: tuple[str, ...]  #: (A,)
+    used_s: FloatArray  #: (A,) device-seconds, halved every half life
+    weight: FloatArray  #: (A,) > 0
+    claim: IntArray  #: (A,) devices that its quota allows it, `quota.NO_QUOTA` for any number
+    half_life_s: float
+    are_several: bool = True  #: accounts with jobs on the platform
+
+    @property
+    def level(self) -> FloatArray:
+        """(A,) what each account has used, over its weight."""
+        level: FloatArray = self.used_s / self.weight
+        return level
+
+    def of_rows(self, rows: IntArray) -> AccountUsage:
+        """Return the same of these (n,) jobs alone, in this order."""
+        place = {row: at for at, row in enumerate(rows.tolist())}
+        overdue = None if self.overdue is None else place.get(self.overdue)
+        columns = self.account[rows], self.is_aged[rows]
+        return replace(self, account=columns[0], is_aged=columns[1], overdue=overdue)
+
+    def told(self, account: int) -> str:
+        """Text: ana, which has used 2 of its 6 device hours of the last 7 d."""
+        share_s = self.used_s.sum() * self.weight[account] / self.weight.sum()
+        used_h, share_h = self.used_s[account] / 3600.0, share_s / 3600.0
+        name, lately = self.names[account] or "jobs of no account", span(self.half_life_s)
+        return f"{name}, which has used {used_h:.3g} of its {share_h:.3g} device hours of about {lately}"
+
 
 #: What a policy keeps from one decision to the next: names to values. The very same values come back, so
 #: nobody changes them. Each is plain, as JSON can hold it, or `Encodable`.
@@ -47,14 +91,14 @@ class RowIndex(NamedTuple):
     by_arrival: IntArray  #: (J,) rows, the highest priority first, then by submission, by id
 
 
-class NodeEndTimes(NamedTuple):
-    """When nodes are to be left for good, where that is known: allocations have time limits, say."""
+class DeviceCalendar(NamedTuple):
+    """When devices are known to go, or to come back: nodes end, fixed jobs and bookings have times."""
 
-    next_s: float = math.inf  #: of all nodes, in head time
-    of_owned: tuple[tuple[float, int], ...] = ()  #: (time, devices) of each owned node, the earliest first
+    next_end_s: float = math.inf  #: when some are to be left next, in head time
+    of_owned: tuple[tuple[float, int], ...] = ()  #: (time, change of their number), the earliest first
 
 
-NO_ENDS = NodeEndTimes()
+NO_CHANGES = DeviceCalendar()
 
 
 #: Columns of `Learning` by node, not by job.
@@ -135,9 +179,10 @@ class Snapshot:
     #: by tenant's number, up to the highest: devices that its jobs may hold together, `quota.NO_QUOTA` for
     #: any number; None: no tenant that has jobs here has a quota
     quota_devices: IntArray | None = None
+    fair: AccountUsage | None = None  #: what accounts have used; None: it makes no difference
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
     owned_widths: tuple[int, ...] = ()  #: devices of each owned node, the widest first
-    ends: NodeEndTimes = NO_ENDS  #: of nodes that are there; no promise stands on one beyond its end
+    calendar: DeviceCalendar = NO_CHANGES  #: no promise stands on devices that it says are gone
     unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
     num_left_idle: int = 0  #: devices beside these, of nodes with fewer cores: a promise counts cores
     reclaims_per_node_s: float = 0.0  #: of a borrowed node, as far as has been seen
@@ -152,16 +197,17 @@ class Snapshot:
         return self.num_devices - self.num_borrowed
 
     def num_owned_until(self, until_s: float) -> int:
-        """Devices that promises may stand on until that head time, as far as is known."""
-        return self.num_owned - sum(num for end_s, num in self.ends.of_owned if end_s < until_s)
+        """The fewest devices that promises may stand on at a time until then, as far as is known."""
+        changes = (change for at_s, change in self.calendar.of_owned if at_s < until_s)
+        return self.num_owned + min(accumulate(changes), default=0)
 
     def mean_owned(self, time_s: FloatArray | float) -> Any:
         """Devices that promises may stand on, on average over so long (any shape) from now."""
-        if not self.ends.of_owned:
+        if not self.calendar.of_owned:
             return self.num_owned
-        at_s, nums = np.array(self.ends.of_owned).T
-        there_share = np.maximum(at_s - self.now_s, 0.0) / np.asarray(time_s)[..., None]
-        return self.num_owned - (nums * np.maximum(1.0 - there_share, 0.0)).sum(axis=-1)
+        at_s, changes = np.array(self.calendar.of_owned).T
+        before_share = np.maximum(at_s - self.now_s, 0.0) / np.asarray(time_s)[..., None]
+        return self.num_owned + (changes * np.maximum(1.0 - before_share, 0.0)).sum(axis=-1)
 
     @property
     def needs_owned(self) -> BoolArray:
@@ -182,6 +228,14 @@ class Snapshot:
         """(J,) steps/s with what each job holds; 0 where that is nothing."""
         return self.rates_at(self.held_workers)
 
+    @property
+    def smallest_per_s(self) -> FloatArray:
+        """(J,) steps/s of each worker of a job's smallest size; 1 for a job without any."""
+        has, per_s = self.options.num > 0, np.ones(self.num_jobs)
+        first = self.options.starts[:-1][has]
+        per_s[has] = self.options.rate_per_s[first] / self.options.workers[first]
+        return per_s
+
     @cached_property
     def relative_weight(self) -> FloatArray:
         """(J,) weight of each job over that of the heaviest one: where all are equal, 1."""
@@ -201,7 +255,11 @@ class Snapshot:
     def devices_of_tenants(self, workers: IntArray) -> IntArray:
         """(T,) by `tenant`, devices of its jobs at so many (J,) workers; as long as `quota_devices`."""
         num = 0 if self.quota_devices is None else len(self.quota_devices)
-        return np.bincount(self.tenant, workers * self.devices_per_worker, num).astype(np.int64)
+        return self.devices_of_groups(self.tenant, workers, num)
+
+    def devices_of_groups(self, group: IntArray, workers: IntArray, num: int) -> IntArray:
+        """(num,) devices that the jobs of each (J,) group have at so many (J,) workers."""
+        return np.bincount(group, workers * self.devices_per_worker, num).astype(np.int64)
 
     def in_goodput(self) -> Snapshot:
         """The same with goodputs as rates, for a policy that weighs what samples are worth at each batch.
@@ -220,7 +278,7 @@ class Snapshot:
         )
 
     def of_jobs(self, rows: IntArray, num_devices: int) -> Snapshot:
-        """Return the snapshot with only these (n,) jobs, in this order, so many devices, and no quotas."""
+        """Return the snapshot with only these (n,) jobs, in this order, so many devices, and no shares."""
         places = self.options.places_of(rows)
         fits = self.options.devices[places] <= num_devices
         of_jobs = {name: getattr(self, name)[rows] for name in _COLUMNS_OF_JOBS}
@@ -234,6 +292,7 @@ class Snapshot:
             option_margin_share=self.option_margin_share[places[fits]],
             job_ids=tuple(self.job_ids[row] for row in rows.tolist()),
             quota_devices=None,
+            fair=None,
             learning=None if self.learning is None else self.learning.of_rows(rows),
             index=None,
             **of_jobs,

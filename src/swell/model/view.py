@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.model.job import LOSS, Elasticity, JobClass, Phase
+from swell.model.booking import Booking
+from swell.model.job import LOSS, Elasticity, FixedTerms, JobClass, Phase
 from swell.model.resize import Resize
+from swell.model.usage import AccountShare, DeviceReading, DeviceTest
 from swell.script_facts import ScriptFinding
 
 
@@ -71,6 +73,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_workers: int | None
     devices_per_worker: int
     elasticity: Elasticity = Elasticity.LIVE
+    fixed: FixedTerms | None = None  #: of a fixed job
+    booking: str = ""  #: id of the booking on whose devices it runs
+    secrets: tuple[str, ...] = ()  #: names of its variables whose values are kept apart
     submitted_s: float
     deadline_s: float | None
     is_promised: bool
@@ -115,12 +120,18 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_used_bytes: int | None = None  #: of its workers, resident
     read_bytes: int | None = None  #: from block devices by its workers so far; None: not measured
     written_bytes: int | None = None  #: likewise
+    #: (at_s, use of its devices by then, integrated over time): of once a day, and the latest. None of a job
+    #: of which it was not measured.
+    used: tuple[tuple[float, float], ...] = ()
+    reading: DeviceReading | None = None  #: what its devices do together; None: it is not known
+    idle_since_s: float | None = None  #: it holds devices that it does not use; None: it uses all
     reason_code: str
     reason: str
     retry_s: float | None = None  #: after a failure it gets no workers before this time, which may be over
     message: str  #: how it failed, or what to look at; empty if nothing
     code: str = ""  #: digest of the snapshot of its code; empty: it runs the files as they are
     warnings: dict[str, str] = {}  #: topic -> what its owner should know; one that is over is gone
+    links: dict[str, str] = {}  #: addresses by name, which its program has told
     continues: str = ""  #: id of the ended job from whose checkpoint it went on; empty: of none
     kind: str = ""  #: of the devices that it runs on; empty: no node has joined yet
     group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
@@ -135,6 +146,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def is_set_aside(view: JobView) -> bool:
     """Whether the job gets no devices for now, as its owner asked."""
     return view.is_held or bool(view.awaits)
+
+
+def keeps_devices(view: JobView) -> bool:
+    """Whether it runs a command that cannot give up its devices and go on later."""
+    return view.fixed is not None and not view.fixed.may_suspend and view.phase.holds_devices
 
 
 class PrunedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +177,7 @@ class NodeLeaving(msgspec.Struct, frozen=True, kw_only=True):
     since_s: float
     until_s: float | None  #: when it will be gone; None: it stays, without work
     why: str
+    is_ill: bool = False  #: a device or the machine is faulty
 
 
 class LostNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +202,9 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""  #: from which its host joined; empty: not known
     lacks: tuple[str, ...] = ()  #: what its host cannot do, and what is odd about it
     leaving: NodeLeaving | None = None  #: None: jobs may be placed on it
+    readings: dict[str, DeviceReading] = {}  #: what devices do, by id; of others it is not known
+    tests: tuple[DeviceTest, ...] = ()  #: what the latest test of its devices has found
+    tested_s: float | None = None  #: when that was; None: never, since its host joined
     islands: str = ""  #: groups of devices that are joined closer, such as `4/2`; empty: all are alike
 
     @property
@@ -218,7 +238,9 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     disk_bytes: int = 0  #: in all
     warnings: dict[str, str] = {}  #: topic -> what its owner should know: `journal`, `disk`
     lost_nodes: tuple[LostNode, ...] = ()  #: the latest last
+    bookings: tuple[Booking, ...] = ()  #: that are not over, the next one first
     borrowed: BorrowedNodes | None = None  #: None: there never was one
     hosts_may_join: bool = False  #: hosts of other machines
     engine: str = ""  #: what brings these hosts; empty: people do
+    accounts: tuple[AccountShare, ...] = ()  #: tenants, and users of jobs without one
     no_nodes: str = ""  #: what users are told of that while there are none

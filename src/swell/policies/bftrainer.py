@@ -22,29 +22,7 @@ LEAST_FORWARD_S = 1.0
 #: Of values that differ by a smaller share, that of the present size counts as the larger one.
 SAME_SHARE = 1e-9
 
-ForwardTime = Annotated[
-    float, Meta(gt=0.0, description="Time that a new map is expected to last (T_fwd), in seconds.")
-]
-ChangeShare = Annotated[
-    float,
-    Meta(
-        ge=0.0,
-        lt=1.0,
-        description="T_fwd is the time within which a node is reclaimed with this probability, as far as the "
-        "pool has shown; 0: it is t_fwd_s.",
-    ),
-]
 MaxTrainers = Annotated[int, Meta(ge=1, description="Most jobs that share the nodes at one time (Pjmax).")]
-EfficiencyShare = Annotated[
-    float,
-    Meta(
-        ge=0.0,
-        le=1.0,
-        description="Objective: 0 is samples a second, 1 is speed over that of one worker; values between "
-        "weigh the two.",
-    ),
-]
-Corrected = Annotated[int, switch("1: a change costs the work that is not done at the new size then.")]
 #: Of a value: what a job of the highest priority gains in it, so that it wins ties.
 TIE_SHARE = 1e-6
 
@@ -79,11 +57,29 @@ class BFTrainer(Policy):
     weighs_changes = True
     forbids_migration = True
 
-    t_fwd_s: ForwardTime = 120.0
-    reclaim_share: ChangeShare = 0.0
+    t_fwd_s: Annotated[
+        float, Meta(gt=0.0, description="Time that a new map is expected to last (T_fwd), in seconds.")
+    ] = 120.0
+    reclaim_share: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            lt=1.0,
+            description="T_fwd is the time within which a node is reclaimed with this probability, as far as "
+            "the pool has shown; 0: it is t_fwd_s.",
+        ),
+    ] = 0.0
     max_trainers: MaxTrainers = 1_000
-    efficiency_share: EfficiencyShare = 0.0
-    corrected: Corrected = 0
+    efficiency_share: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=1.0,
+            description="Objective: 0 is samples a second, 1 is speed over that of one worker; values "
+            "between weigh the two.",
+        ),
+    ] = 0.0
+    corrected: Annotated[int, switch("1: a change costs the work that is not done at the new size then.")] = 0
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         trainers = first_come(snapshot, self.max_trainers)
@@ -108,7 +104,7 @@ class BFTrainer(Policy):
         forward_s = self.t_fwd_s
         if self.reclaim_share > 0.0 and snapshot.reclaims_per_node_s > 0.0:
             forward_s = -math.log1p(-self.reclaim_share) / snapshot.reclaims_per_node_s
-        return max(min(forward_s, snapshot.ends.next_s - snapshot.now_s), LEAST_FORWARD_S)
+        return max(min(forward_s, snapshot.calendar.next_end_s - snapshot.now_s), LEAST_FORWARD_S)
 
     def values(
         self, snapshot: Snapshot, trainers: BoolArray, forward_s: float
@@ -142,7 +138,7 @@ class BFTrainer(Policy):
 
     def _weights(self, snapshot: Snapshot) -> FloatArray:
         """(J,) metric for each step a second (section 5.2.1): samples, speed-up, or between; weighted."""
-        one_samples_per_s = one_worker_per_s(snapshot) * snapshot.samples_per_step
+        one_samples_per_s = snapshot.smallest_per_s * snapshot.samples_per_step
         metric: FloatArray = snapshot.samples_per_step * one_samples_per_s**-self.efficiency_share
         return metric * snapshot.relative_weight
 
@@ -159,16 +155,6 @@ def _preferring(snapshot: Snapshot, value: FloatArray) -> FloatArray:
     finite = np.where(np.isinf(value), 0.0, value)
     preferred: FloatArray = value + share[snapshot.options.rows] * np.abs(finite)
     return preferred
-
-
-def one_worker_per_s(snapshot: Snapshot) -> FloatArray:
-    """(J,) steps/s of one worker, from the smallest size; 1 for a job without any."""
-    options = snapshot.options
-    one_per_s = np.ones(snapshot.num_jobs)
-    has = options.num > 0
-    first = options.starts[:-1][has]
-    one_per_s[has] = options.rate_per_s[first] / options.workers[first]
-    return one_per_s
 
 
 def first_come(snapshot: Snapshot, max_trainers: int) -> BoolArray:

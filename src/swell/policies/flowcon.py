@@ -1,43 +1,231 @@
-"""FlowCon: jobs that share a node get CPU by how much they are still learning."""
+"""FlowCon: jobs that share a node get CPU by how much they are still learning.
+
+And what is alike in all policies that divide cores.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
-from swell.model.options import Domain
+from swell.arrays import FloatArray, IntArray
+from swell.model.options import NO_OPTION, Domain, SizeOptions
 from swell.model.plan import Allocation
 from swell.model.snapshot import Learning, Snapshot
-from swell.policies.core_shares import (
-    FLAT_RUNS,
-    LEAST_CPU_S,
-    SharingJob,
-    divided,
-    equal_part,
-    first_come,
-    why_blind,
-    why_flat,
-)
+from swell.policies.levels import Levels, levels_of
 from swell.policies.policy import Policy
+from swell.policies.unpromised import without_promises
+from swell.solvers.marginal import serve_in_order
+from swell.solvers.queueing import fair_ends
+
+#: A gang that is launched now is on its node when the policy is asked again, this long from now.
+LAUNCHED_S = 0.1
+#: After so many measurements without a number a job counts as one that does not report.
+BLIND_MISSES = 2
+#: With less CPU time a job has done nothing, or has not reported.
+LEAST_CPU_S = 1e-6
+#: A job that has shown no progress in so many measurements in a row, from its first one on, is told of.
+FLAT_RUNS = 3
+
+
+def requested_levels(snapshot: Snapshot) -> Levels:
+    """Levels of which each job has one at most, as (J, 1) columns.
+
+    It is the largest size the job may have that is not above what was requested; if there is none, the
+    smallest it may have. A size is given as asked for, even where a smaller one would be faster.
+    """
+    options = snapshot.options
+    asked = options.at(snapshot.requested_workers)
+    has_any = options.num > 0
+    chosen = np.where(asked == NO_OPTION, options.starts[:-1], asked)[has_any]
+    option, workers, devices = np.zeros((3, snapshot.num_jobs, 1), dtype=np.int64)
+    rates = np.zeros((snapshot.num_jobs, 1))
+    option[has_any, 0], rates[has_any, 0] = chosen, options.rate_per_s[chosen]
+    workers[has_any, 0], devices[has_any, 0] = options.workers[chosen], options.devices[chosen]
+    return levels_of(snapshot, SizeOptions(option, workers, devices, rates, has_any.astype(np.int64)))
+
+
+class SharingJob(msgspec.Struct, omit_defaults=True):
+    """What a policy remembers of a job that shares a node."""
+
+    share: float = 1.0  #: CPU share of the job, in (0, 1]
+    misses: int = 0  #: measurements in a row in which there was nothing to measure
+
+    @property
+    def is_blind(self) -> bool:
+        """It learns unseen; a job that has just begun may have nothing to tell yet."""
+        return self.misses >= BLIND_MISSES
+
+    @property
+    def is_told_flat(self) -> bool:
+        """It is seen, and has shown no progress so far. Once it has, this is never so again."""
+        raise NotImplementedError
+
+
+class SharedNode(Protocol):
+    """What a policy remembers of a node."""
+
+    members: dict[str, Any]  #: by id, the sharing jobs that go on there
+    due_s: float  #: when the policy is to look at it next
+
+
+Node = TypeVar("Node", bound=SharedNode)
+
+
+@dataclass(frozen=True)
+class RunningJobs:
+    """Which jobs run, and at which sizes. Slots stay exclusive; only cores are shared."""
+
+    levels: Levels
+    level: IntArray  #: (J,)
+    order: IntArray  #: (J,) rows in order of service
+    nodes: Mapping[str, list[int]]  #: by name of a node, rows by id of the jobs that go on there
+    launched: list[str]  #: ids of jobs that get slots now, in order
+    learning: Learning  #: the snapshot's
+    why_waits: str  #: a job without slots, as a part of a sentence
+
+
+def first_come(snapshot: Snapshot) -> RunningJobs:
+    """Each job at the size that it asked for, in order of arrival. Raises TypeError as `running_slots`."""
+    levels = requested_levels(snapshot)
+    level = np.zeros(snapshot.num_jobs, dtype=np.int64)
+    order = snapshot.arrival_order
+    serve_in_order(level, levels.devices, levels.num, order, snapshot.num_devices)
+    waits = "earlier jobs hold the devices, and no job may overtake"
+    return running_slots(snapshot, levels, level, order, waits)
+
+
+def running_slots(
+    snapshot: Snapshot, levels: Levels, level: IntArray, order: IntArray, why_waits: str
+) -> RunningJobs:
+    """Jobs at these levels (J,).
+
+    A gang on several nodes, or on none yet, is no neighbour of any other.
+
+    Raises:
+        TypeError: the policy does not declare that it divides cores.
+    """
+    learning = snapshot.learning
+    if learning is None:
+        raise TypeError(
+            "the snapshot has no learning: a policy that divides cores declares Domain(shares_cores=True)"
+        )
+    nodes: dict[str, list[int]] = {}
+    on_node = (level > 0) & (snapshot.held_workers > 0) & (learning.node >= 0)
+    for row in sorted(np.flatnonzero(on_node).tolist(), key=snapshot.job_ids.__getitem__):
+        nodes.setdefault(learning.node_names[learning.node[row]], []).append(row)
+    is_launched = (level > 0) & (snapshot.held_workers == 0)
+    launched = sorted(snapshot.job_ids[row] for row in np.flatnonzero(is_launched).tolist())
+    return RunningJobs(levels, level, order, nodes, launched, learning, why_waits)
+
+
+def divided(
+    snapshot: Snapshot,
+    slots: RunningJobs,
+    name: str,
+    kind: type[Node],
+    follow: Callable[[Node, dict[str, int]], Node],
+    why_share: Callable[[int, Any], str],
+) -> Allocation:
+    """The answer that divides the cores of each node among the jobs that go on there.
+
+    Other jobs that run have share 1. If a gang is launched, the policy is to be asked again soon: from then
+    on it has neighbours.
+
+    Args:
+        name: under which nodes are remembered.
+        follow: makes of what is remembered of a node what is to be, by its jobs: rows by id.
+        why_share: a row, and what is remembered of its job.
+    """
+    before = msgspec.convert(snapshot.memory.get(name, {}), dict[str, kind])  # type: ignore[valid-type]
+    nodes, sharers = dict[str, Node](), dict[int, SharingJob]()
+    for node, rows in slots.nodes.items():
+        ids = {snapshot.job_ids[row]: row for row in rows}
+        nodes[node] = follow(before.get(node) or kind(), ids)
+        sharers |= {row: nodes[node].members[job_id] for job_id, row in ids.items()}
+    wake_s = min((one.due_s for one in nodes.values()), default=math.inf)
+    share = np.where(slots.level > 0, 1.0, np.nan)
+    for row, sharer in sharers.items():
+        share[row] = sharer.share
+    # Jobs that show no learning have a code of their own, so that it is told once.
+    codes = {row: "blind" for row, sharer in sharers.items() if sharer.is_blind}
+    codes |= {row: "flat" for row, sharer in sharers.items() if sharer.is_told_flat and row not in codes}
+
+    def why(row: int) -> str:
+        if row not in sharers:
+            return f"CPU share {100 * share[row]:.3g} %: no job is known to share its cores yet"
+        return f"CPU share {100 * share[row]:.3g} %: {why_share(row, sharers[row])}"
+
+    ends_s = equal_ends(snapshot, slots)
+    plain = without_promises(
+        snapshot, slots.levels, slots.level, slots.order, why, slots.why_waits, ends_s, codes
+    )
+    is_news = slots.launched and slots.launched != snapshot.memory.get("launched")
+    return replace(
+        plain,
+        share=share,
+        wake_s=min(wake_s, snapshot.now_s + LAUNCHED_S) if is_news else wake_s,
+        memory={name: msgspec.to_builtins(nodes), "launched": slots.launched},
+    )
+
+
+def equal_ends(snapshot: Snapshot, slots: RunningJobs) -> FloatArray:
+    """(J,) seconds from now until jobs end that share too few cores, if all had equal parts of these.
+
+    What a job is seen to do now depends on a share that it has for a moment. NaN: its node has a core for
+    each worker, or its CPU time is not measured.
+    """
+    ends_s = np.full(snapshot.num_jobs, np.nan)
+    cpu_s, done = slots.learning.cpu_s, snapshot.done_steps
+    is_known = (cpu_s > 0.0) & (done > 0.0)
+    left_s = np.divide(snapshot.remaining_steps * cpu_s, done, out=np.full(len(done), np.inf), where=is_known)
+    held_devices = snapshot.held_workers * snapshot.devices_per_worker
+    for rows in slots.nodes.values():
+        cores, devices = float(slots.learning.cores[rows[0]]), held_devices[rows]
+        if not devices.sum() > cores:  # or they are not known
+            continue
+        together_s = fair_ends(left_s[rows]) / cores
+        alone_s = left_s[rows] / devices
+        ends_s[rows] = np.where(is_known[rows], np.maximum(together_s, alone_s), np.nan)
+    return ends_s
+
+
+def equal_part(seen: Iterable[float]) -> float:
+    """The share of jobs whose learning is not seen: as a weight it gives each of them 1 / jobs of the cores.
+
+    Args:
+        seen: shares of all other jobs; with none all are alike.
+    """
+    shares = list(seen)
+    return math.fsum(shares) / len(shares) if shares else 1.0
+
+
+def why_flat(learning: Learning, row: int) -> str:
+    """Text for a job whose metric has not improved since it was first measured."""
+    way = "up" if learning.rises[row] else "down"
+    return f"its metric has not improved since it is measured, where it is to go {way}"
+
+
+def why_blind(learning: Learning, row: int) -> str:
+    """Text for a job whose progress cannot be measured, for lack of a usable metric value or of usage."""
+    if np.isnan(learning.value_s[row]):
+        return "it has never reported its metric"
+    if np.isnan(learning.value[row]):
+        return "its metric is not a finite number"
+    return "its CPU time is not measured"
+
 
 #: The lists: NL, young and quickly growing; WL, near convergence; CL, converging and growing slowly.
 NEW, WATCHING, COMPLETING = "new", "watching", "completing"
 #: Shares are rounded to so many digits: a smaller change is not worth a command.
 SHARE_DIGITS = 3
-
-Alpha = Annotated[
-    float,
-    Meta(
-        ge=0, le=1, description="Growth efficiency, as a part of a job's own best, below which it slows down."
-    ),
-]
-Beta = Annotated[float, Meta(ge=1, le=1000, description="No share is below 1 / (beta x jobs of the node).")]
-Interval = Annotated[
-    float, Meta(ge=0.1, le=86400, description="Seconds between two measurements, before any back-off.")
-]
 
 
 class Container(SharingJob, omit_defaults=True):
@@ -105,29 +293,27 @@ class FlowCon(Policy):
     name = "flowcon"
     domain = Domain(shares_cores=True)
 
-    alpha: Alpha = 0.05
-    beta: Beta = 2.0
-    interval_s: Interval = 20.0
+    alpha: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Growth efficiency, as a part of a job's own best, below which it slows down.",
+        ),
+    ] = 0.05
+    beta: Annotated[
+        float, Meta(ge=1, le=1000, description="No share is below 1 / (beta x jobs of the node).")
+    ] = 2.0
+    interval_s: Annotated[
+        float, Meta(ge=0.1, le=86400, description="Seconds between two measurements, before any back-off.")
+    ] = 20.0
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         slots = first_come(snapshot)
-        before = msgspec.convert(snapshot.memory.get("workers", {}), dict[str, Worker])
-        workers: dict[str, Worker] = {}
-        containers: dict[int, Container] = {}
-        for node, rows in slots.nodes.items():
-            ids = {snapshot.job_ids[row]: row for row in rows}
-            workers[node] = worker = self._listen(before.get(node, Worker()), snapshot, slots.learning, ids)
-            containers |= {row: worker.members[job_id] for job_id, row in ids.items()}
-        return divided(
-            snapshot,
-            slots,
-            containers,
-            lambda row: _why(slots.learning, row, containers.get(row)),
-            min((worker.due_s for worker in workers.values()), default=math.inf),
-            {"workers": msgspec.to_builtins(workers)},
-        )
+        listen = partial(self._listen, snapshot, slots.learning)
+        return divided(snapshot, slots, "workers", Worker, listen, partial(_why, slots.learning))
 
-    def _listen(self, worker: Worker, snapshot: Snapshot, learning: Learning, ids: dict[str, int]) -> Worker:
+    def _listen(self, snapshot: Snapshot, learning: Learning, worker: Worker, ids: dict[str, int]) -> Worker:
         """Algorithm 2, and Algorithm 1 where it is due."""
         now_s = snapshot.now_s
         is_changed = worker.members.keys() != ids.keys()  # line 4, as a difference of sets
@@ -215,9 +401,7 @@ def _measure(container: Container, now_s: float, learning: Learning, row: int) -
     return True
 
 
-def _why(learning: Learning, row: int, container: Container | None) -> str:
-    if container is None:
-        return "no job is known to share its cores yet"
+def _why(learning: Learning, row: int, container: Container) -> str:
     if container.is_blind:
         return f"an equal part, for {why_blind(learning, row)}"
     if container.growth is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec import Meta
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Learning, Snapshot
-from swell.policies.core_shares import (
+from swell.policies.flowcon import (
     FLAT_RUNS,
     LEAST_CPU_S,
     RunningJobs,
@@ -24,8 +25,8 @@ from swell.policies.core_shares import (
     why_flat,
 )
 from swell.policies.policy import Policy
-from swell.solvers import fair_clock, loss_curve
-from swell.solvers.fair_clock import urgent
+from swell.solvers import loss_curve
+from swell.solvers.queueing import fair_ends, served_equally, urgent
 
 #: The interval doubles no more often than this, while no model is to become usable.
 MOST_DOUBLINGS = 3
@@ -36,21 +37,6 @@ KEEPS = 1.5
 #: Margin of the guard, in work that the node does between two measurements.
 GUARD_INTERVALS = 2.0
 
-Floor = Annotated[float, Meta(gt=0, le=1, description="No share is below this.")]
-Interval = Annotated[
-    float, Meta(ge=0.1, le=86400, description="Seconds between two measurements, before any back-off.")
-]
-Sharpness = Annotated[
-    float,
-    Meta(ge=0, le=10, description="A job with half the predicted gain has 1/2 to this power of the share."),
-]
-EndWeight = Annotated[
-    float, Meta(ge=0, le=10, description="What the end of a job counts, where a usable model counts 1.")
-]
-MostSlowdown = Annotated[
-    float,
-    Meta(ge=1, le=100, description="How much longer than with equal shares no job is to take, as a factor."),
-]
 #: Of the samples of a job when there are so many, neighbours become one.
 MOST_SAMPLES = 48
 #: Larger values count as this: their squares are to be finite.
@@ -78,34 +64,37 @@ class FlowConFit(Policy):
     name = "flowcon_fit"
     domain = Domain(shares_cores=True)
 
-    floor: Floor = 0.02
-    interval_s: Interval = 5.0
-    sharpness: Sharpness = 3.0
-    end_weight: EndWeight = 0.1
-    most_slowdown: MostSlowdown = 1.05
+    floor: Annotated[float, Meta(gt=0, le=1, description="No share is below this.")] = 0.02
+    interval_s: Annotated[
+        float, Meta(ge=0.1, le=86400, description="Seconds between two measurements, before any back-off.")
+    ] = 5.0
+    sharpness: Annotated[
+        float,
+        Meta(
+            ge=0, le=10, description="A job with half the predicted gain has 1/2 to this power of the share."
+        ),
+    ] = 3.0
+    end_weight: Annotated[
+        float, Meta(ge=0, le=10, description="What the end of a job counts, where a usable model counts 1.")
+    ] = 0.1
+    most_slowdown: Annotated[
+        float,
+        Meta(
+            ge=1, le=100, description="How much longer than with equal shares no job is to take, as a factor."
+        ),
+    ] = 1.05
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         return self.divide(snapshot, first_come(snapshot))
 
     def divide(self, snapshot: Snapshot, slots: RunningJobs) -> Allocation:
         """Divide the cores of each node among the jobs that go on there."""
-        before = msgspec.convert(snapshot.memory.get("nodes", {}), dict[str, SharedNode])
-        nodes: dict[str, SharedNode] = {}
-        learners: dict[int, Learner] = {}
-        for name, rows in slots.nodes.items():
-            node = nodes[name] = before.get(name, SharedNode())
-            self._follow(node, snapshot, slots.learning, {snapshot.job_ids[row]: row for row in rows})
-            learners |= {row: node.members[snapshot.job_ids[row]] for row in rows}
-        return divided(
-            snapshot,
-            slots,
-            learners,
-            lambda row: _why(slots.learning, row, learners.get(row)),
-            min((node.due_s for node in nodes.values()), default=math.inf),
-            {"nodes": msgspec.to_builtins(nodes)},
-        )
+        follow = partial(self._follow, snapshot, slots.learning)
+        return divided(snapshot, slots, "nodes", NodeClock, follow, partial(_why, slots.learning))
 
-    def _follow(self, node: SharedNode, snapshot: Snapshot, learning: Learning, ids: dict[str, int]) -> None:
+    def _follow(
+        self, snapshot: Snapshot, learning: Learning, node: NodeClock, ids: dict[str, int]
+    ) -> NodeClock:
         """Arrivals, exits and first samples at once, everything else when it is due."""
         now_s = snapshot.now_s
         is_new = not node.members
@@ -129,9 +118,10 @@ class FlowConFit(Policy):
                 if is_first(node.members[one], learning, row):
                     node.unseen_s += observe(node.members[one], snapshot, learning, row)
             if not is_changed:
-                return
+                return node
         cores = learning.cores[next(iter(ids.values()))]
         self._divide(node, 1.0 if math.isnan(cores) else float(cores))
+        return node
 
     def _next_s(self, now_s: float, doublings: int) -> float:
         """The next multiple of the interval, half of `interval_s` away at least.
@@ -142,7 +132,7 @@ class FlowConFit(Policy):
         every_s = self.interval_s * 2.0**doublings
         return ((now_s + 0.5 * self.interval_s) // every_s + 1.0) * every_s
 
-    def _divide(self, node: SharedNode, cores: float) -> None:
+    def _divide(self, node: NodeClock, cores: float) -> None:
         """The next shares, relative to the largest gain; where some job is urgent, it comes first."""
         members = [node.members[job_id] for job_id in sorted(node.members)]
         first = self._first(node, members, cores)
@@ -181,7 +171,7 @@ class FlowConFit(Policy):
         gain_per_s = learner.gain_per_s + self.end_weight / max(learner.left_s, 1e-3)
         return KEEPS * gain_per_s if learner.share == 1.0 else gain_per_s
 
-    def _first(self, node: SharedNode, members: list[Learner], cores: float) -> set[int]:
+    def _first(self, node: NodeClock, members: list[Learner], cores: float) -> set[int]:
         """Places of those that must be served now, as many as there are cores."""
         places = [place for place, one in enumerate(members) if one.fair_end_s is not None]
         if not places:
@@ -207,7 +197,7 @@ class FlowConFit(Policy):
         return max(self.floor, min(1.0, SHARE_STEP**power))
 
 
-def _doublings(node: SharedNode) -> int:
+def _doublings(node: NodeClock) -> int:
     """Doublings of the interval from now on; their number has no limit where no job is seen to learn."""
     seen = [learner for learner in node.members.values() if not learner.is_blind]
     if not all(learner.is_usable or learner.is_flat for learner in seen):
@@ -215,9 +205,7 @@ def _doublings(node: SharedNode) -> int:
     return min(node.doublings + 1, MOST_DOUBLINGS) if seen else node.doublings + 1
 
 
-def _why(learning: Learning, row: int, learner: Learner | None) -> str:
-    if learner is None:
-        return "no job is known to share its cores yet"
+def _why(learning: Learning, row: int, learner: Learner) -> str:
     if learner.is_urgent:
         return "it would end too late otherwise"
     if learner.is_blind:
@@ -267,7 +255,7 @@ class Learner(SharingJob, omit_defaults=True):
         return self.last_cpu_s - self.first_cpu_s + self.left_s
 
 
-class SharedNode(msgspec.Struct, omit_defaults=True):
+class NodeClock(msgspec.Struct, omit_defaults=True):
     """What is remembered of a node."""
 
     members: dict[str, Learner] = {}
@@ -279,7 +267,7 @@ class SharedNode(msgspec.Struct, omit_defaults=True):
     due_s: float = 0.0
 
 
-def leave(node: SharedNode, job_id: str, now_s: float) -> None:
+def leave(node: NodeClock, job_id: str, now_s: float) -> None:
     """The job has ended, was cancelled or is lost: with equal shares it would have got as far later."""
     learner = node.members.pop(job_id)
     could_s = learner.most_cores * (now_s - learner.last_s)
@@ -290,7 +278,7 @@ def leave(node: SharedNode, job_id: str, now_s: float) -> None:
         node.gone[job_id] = done_s - learner.fair_s
 
 
-def arrive(node: SharedNode, job_id: str) -> None:
+def arrive(node: NodeClock, job_id: str) -> None:
     """The job is new, or has been away."""
     node.gone.pop(job_id, None)
     node.members[job_id] = Learner(arrived_s=node.worked_s)
@@ -364,7 +352,7 @@ def _predict(learner: Learner, at_s: float, left_s: float) -> None:
     learner.num_flat = learner.num_flat + 1 if learner.is_flat else 0
 
 
-def advance(node: SharedNode, work_s: float) -> None:
+def advance(node: NodeClock, work_s: float) -> None:
     """The node's clock, and what equal shares would have given by it."""
     node.last_work_s = work_s + node.unseen_s
     node.unseen_s = 0.0
@@ -374,9 +362,9 @@ def advance(node: SharedNode, work_s: float) -> None:
     totals_s = np.array([math.inf if one.total_s is None else one.total_s for one in members])
     left_s = np.maximum(totals_s - np.array([one.fair_s for one in members]), 0.0)
     left_s = np.append(left_s, [node.gone[name] for name in gone])
-    served_s = fair_clock.served_equally(left_s, node.last_work_s)
+    served_s = served_equally(left_s, node.last_work_s)
     left_s = left_s - served_s
-    ends_s = fair_clock.fair_ends(left_s) + node.worked_s
+    ends_s = fair_ends(left_s) + node.worked_s
     for place, learner in enumerate(members):
         learner.fair_s += float(served_s[place])
         if math.isfinite(totals_s[place]) and (left_s[place] > 0.0 or learner.fair_end_s is None):

@@ -20,19 +20,7 @@ from swell.solvers.knapsack import NO_OPTION, best_options
 
 LeastWorkers = Annotated[int, Meta(ge=1, description="Fewest workers of a job that runs (n_min).")]
 MostWorkers = Annotated[int, Meta(ge=1, description="Most workers of a job (n_max).")]
-HorizonSteps = Annotated[int, Meta(ge=1, le=6, description="Periods that a plan looks ahead (T).")]
-OverdueShare = Annotated[
-    float,
-    Meta(
-        ge=0.0,
-        description="A job that should have ended is taken to have this share of what it has done left; "
-        "0: it is about to end.",
-    ),
-]
 
-HorizonEnd = Annotated[
-    int, switch("1: only what is done by the end of the last step counts; 0: by the end of each step.")
-]
 #: Remembered: workers of each job that was given any, and 0 of those that lost theirs.
 WORKERS = "workers"
 #: A job of which no more than this share of what is done remains may have more left than was stated.
@@ -68,11 +56,20 @@ class Hu(Policy):
     weighs_changes = True  # the period keeps gangs from thrashing
 
     period_s: Period = 300.0  # section 5.1: f
-    horizon_steps: HorizonSteps = 5
+    horizon_steps: Annotated[int, Meta(ge=1, le=6, description="Periods that a plan looks ahead (T).")] = 5
     least_workers: LeastWorkers = 1
     most_workers: MostWorkers = 16
-    overdue_share: OverdueShare = 0.0
-    horizon_end: HorizonEnd = 0
+    overdue_share: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            description="A job that should have ended is taken to have this share of what it has done left; "
+            "0: it is about to end.",
+        ),
+    ] = 0.0
+    horizon_end: Annotated[
+        int, switch("1: only what is done by the end of the last step counts; 0: by the end of each step.")
+    ] = 0
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         options = offered(snapshot, self.least_workers, self.most_workers)
@@ -103,9 +100,7 @@ class Hu(Policy):
             gain: (O,) share of what remains of a job that a step does at each size.
         """
         order = snapshot.arrival_order
-        num = options.num[order]
-        starts = np.concatenate([[0], np.cumsum(num)])
-        at = np.arange(starts[-1]) + np.repeat(options.starts[:-1][order] - starts[:-1], num)
+        starts, at = np.concatenate([[0], np.cumsum(options.num[order])]), options.places_of(order)
         weights = np.ones(self.horizon_steps)
         if self.horizon_end:
             weights[:-1] = TIE_WEIGHT

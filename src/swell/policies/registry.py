@@ -12,13 +12,12 @@ from swell.model.errors import InvalidInput
 from swell.plugins import Registry, broken_rule, meaning, type_hints
 from swell.policies.bftrainer import BFTrainer
 from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.equal_share import EqualShare
-from swell.policies.fifo import Fifo
 from swell.policies.flowcon import FlowCon
 from swell.policies.hu import Hu
 from swell.policies.policy import Policy
 from swell.policies.saxena import Saxena
-from swell.policies.unified.unified import Unified
+from swell.policies.unified import Unified
+from swell.policies.unpromised import EqualShare, Fifo
 
 
 class UnknownPolicy(InvalidInput):

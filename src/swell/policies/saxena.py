@@ -17,34 +17,6 @@ from swell.policies.policy import Period, Policy, switch
 from swell.policies.unpromised import chosen_without_promises
 from swell.solvers.knapsack import best_options
 
-MostDevices = Annotated[int, Meta(ge=1, description="Most devices of a job.")]
-Drops = Annotated[int, switch("1: jobs that do not fit at a decision are refused; 0: they wait.")]
-EndedShare = Annotated[
-    float,
-    Meta(
-        ge=0,
-        le=1,
-        description="Share of the running jobs whose end leads to a decision before the period is over; "
-        "0: every arrival and every end does.",
-    ),
-]
-WeighsEfficiency = Annotated[
-    int,
-    switch(
-        "1: batches and sizes by goodput, which is throughput times the statistical efficiency "
-        "that the measured noise of gradients gives each batch; 0: by throughput."
-    ),
-]
-FixedBatches = Annotated[
-    int,
-    Meta(
-        ge=0,
-        le=3,
-        description="1, 2, 3, as the paper compares with: each job has its largest, its smallest or a drawn "
-        "batch at every size; 0: the best of each size.",
-    ),
-]
-
 #: By `fixed_batch`.
 FIXED = (None, FixedBatch.LARGEST, FixedBatch.SMALLEST, FixedBatch.DRAWN)
 
@@ -77,11 +49,33 @@ class Saxena(Policy):
     weighs_changes = True  # section III-D: the period keeps gangs from thrashing
 
     period_s: Period = 600.0  # section V-B
-    k_max: MostDevices = 10
-    drops: Drops = 0
-    ended_share: EndedShare = 0.05  # section V-B
-    weighs_efficiency: WeighsEfficiency = 0
-    fixed_batch: FixedBatches = 0
+    k_max: Annotated[int, Meta(ge=1, description="Most devices of a job.")] = 10
+    drops: Annotated[int, switch("1: jobs that do not fit at a decision are refused; 0: they wait.")] = 0
+    ended_share: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Share of the running jobs whose end leads to a decision before the period is over; "
+            "0: every arrival and every end does.",
+        ),
+    ] = 0.05  # section V-B
+    weighs_efficiency: Annotated[
+        int,
+        switch(
+            "1: batches and sizes by goodput, which is throughput times the statistical efficiency "
+            "that the measured noise of gradients gives each batch; 0: by throughput."
+        ),
+    ] = 0
+    fixed_batch: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=3,
+            description="1, 2, 3, as the paper compares with: each job has its largest, its smallest or a "
+            "drawn batch at every size; 0: the best of each size.",
+        ),
+    ] = 0
 
     @property
     def offered(self) -> Domain:
@@ -140,11 +134,7 @@ def scaling_factors(snapshot: Snapshot) -> FloatArray:
     Deviates: of a job that one worker cannot run the base is the rate of its smallest size for each worker.
     """
     options = snapshot.options
-    can_run = options.num > 0
-    first = options.starts[:-1][can_run]
-    base = np.ones(snapshot.num_jobs)
-    base[can_run] = options.rate_per_s[first] / options.workers[first]
-    base = np.where(snapshot.one_worker_per_s > 0.0, snapshot.one_worker_per_s, base)
+    base = np.where(snapshot.one_worker_per_s > 0.0, snapshot.one_worker_per_s, snapshot.smallest_per_s)
     factor: FloatArray = options.rate_per_s / base[options.rows]
     return factor * snapshot.relative_weight[options.rows]
 

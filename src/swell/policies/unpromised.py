@@ -1,4 +1,4 @@
-"""The answer of policies that make no promises, and when jobs will start and end with what they get."""
+"""The answer of policies that make no promises, and the two of these that need to know nothing of jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Allocation, PlanForecast
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
-from swell.policies.levels import Levels, all_levels
+from swell.policies.levels import Levels, all_levels, useful_levels
+from swell.policies.policy import Policy
+from swell.solvers.marginal import raise_in_order, serve_in_order
 from swell.solvers.queueing import NEVER_S, list_schedule
 
 
@@ -145,3 +147,66 @@ def _alone(snapshot: Snapshot, levels: Levels, rows: IntArray) -> tuple[IntArray
     lasts_s = snapshot.start_cost_s[rows] + snapshot.remaining_steps[rows] / rates_per_s
     devices = np.where(has_size, levels.devices[rows, 0], snapshot.num_devices + 1)
     return devices, np.where(has_size, np.minimum(lasts_s, NEVER_S), NEVER_S)
+
+
+class Fifo(Policy):
+    """First come, first served: each job gets the largest useful size that fits on what is left.
+
+    No job overtakes: once a job cannot get even its smallest size, all later ones wait too. A job that fits
+    nowhere in the cluster is passed over, or it would block the queue for ever. When a job ends, the
+    earliest jobs grow first. Refuses no job and promises nothing (`unpromised.without_promises`).
+    """
+
+    name = "fifo"
+    shares_fairly = True
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        levels = useful_levels(snapshot)
+        level = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        order = snapshot.arrival_order
+        serve_in_order(level, levels.devices, levels.num, order, snapshot.num_devices)
+        return without_promises(
+            snapshot,
+            levels,
+            level,
+            order,
+            lambda row: "the most useful workers that earlier jobs leave free",
+            "earlier jobs hold the devices, and no job may overtake",
+        )
+
+
+class EqualShare(Policy):
+    """Devices divided equally between the jobs that can use any, rounded down to useful sizes.
+
+    Leftovers go size by size, by arrival: first jobs whose share was too small for their smallest size get
+    that, then jobs at their smallest size get the next one, and so on. Refuses no job and promises nothing
+    (`unpromised.without_promises`).
+
+    References: Liu et al., "BFTrainer: Low-Cost Training of Neural Networks on Unfillable Supercomputer
+        Nodes", 2021, where an equal split is the baseline.
+    """
+
+    name = "equal_share"
+    shares_fairly = True
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        levels = useful_levels(snapshot)
+        order = snapshot.arrival_order
+        order = order[levels.num[order] > 0]
+        share = snapshot.num_devices // max(1, len(order))
+        is_level = np.arange(levels.devices.shape[1])[None, :] < levels.num[:, None]
+        level = (is_level & (levels.devices <= share)).sum(axis=1)
+        left = snapshot.num_devices - int(levels.devices_at(level).sum())
+        for most in range(1, levels.highest + 1):
+            if left == 0:
+                break
+            rows = order[level[order] == most - 1]
+            left = raise_in_order(level, levels.devices, levels.num, rows, most, left)
+        return without_promises(
+            snapshot,
+            levels,
+            level,
+            order,
+            lambda row: f"an equal share is {share} devices; remaining devices go to earlier jobs",
+            f"{len(order)} jobs share {snapshot.num_devices} devices, and earlier jobs come first",
+        )

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from swell.model.quantities import as_number
+
 LARGE_CLUSTER_DEVICES = 256
 SMALL_BASE_S, LARGE_BASE_S = 2.0, 7.0
 #: Of a text that names the delay of growths.
@@ -41,28 +43,25 @@ class Cost:
 ChangeCost = Callable[[GangChange], Cost]
 
 
+def paid_at_once(pause_s: Callable[[GangChange], float]) -> ChangeCost:
+    """A launch is delayed for so long, any other change pauses the gang."""
+    return lambda change: Cost(*((pause_s(change), 0.0) if change.before == 0 else (0.0, pause_s(change))))
+
+
 def published(num_devices: int) -> ChangeCost:
     """The published amounts, in a cluster of so many devices, paid by gangs that change."""
     base_s = LARGE_BASE_S if num_devices >= LARGE_CLUSTER_DEVICES else SMALL_BASE_S
 
-    def cost(change: GangChange) -> Cost:
-        new_set_s = 0.0 if change.is_known_set else 2.0 * (math.log2(max(change.after, 1)) + 1.0)
-        pause_s = base_s + new_set_s
-        return Cost(pause_s, 0.0) if change.before == 0 else Cost(0.0, pause_s)
+    def pause_s(change: GangChange) -> float:
+        return base_s + (0.0 if change.is_known_set else 2.0 * (math.log2(max(change.after, 1)) + 1.0))
 
-    return cost
+    return paid_at_once(pause_s)
 
 
 def constant(pause_s: float, no_growth_s: float | None = None) -> ChangeCost:
     """The same for every change, or another time for those that are no growth; 0: changes are free."""
     other_s = pause_s if no_growth_s is None else no_growth_s
-
-    def cost(change: GangChange) -> Cost:
-        if change.before == 0:
-            return Cost(pause_s, 0.0)
-        return Cost(0.0, pause_s if change.after > change.before else other_s)
-
-    return cost
+    return paid_at_once(lambda change: pause_s if change.after > change.before else other_s)
 
 
 def delayed_growth(delay_s: float) -> ChangeCost:
@@ -111,10 +110,7 @@ def change_cost(text: str, num_devices: int) -> ChangeCost:
     if text in named:
         return named[text]()
     make = delayed_growth if text.startswith(DELAY) else constant
-    try:
-        time_s = float(text.removeprefix(DELAY))
-    except ValueError:
-        time_s = math.nan
+    time_s = as_number(text.removeprefix(DELAY))
     if not 0.0 <= time_s <= MOST_S:
         raise ValueError(
             f"{text!r} is no resize cost; give one of {', '.join(named)}, {DELAY}SECONDS "

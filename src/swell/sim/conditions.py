@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated
-
-import msgspec
 
 from swell import __version__
 from swell.model.errors import InvalidInput
-from swell.model.event import AnyEvent, QuotasSet
-from swell.model.job import AfterRefusal
+from swell.model.event import AnyEvent, BookingMade, QuotasSet
 from swell.model.names import ANY
 from swell.model.node import Islands, Node, islands_text
-from swell.model.option import option
+from swell.model.option import told_options
 from swell.model.quantities import parse_duration
-from swell.model.quota import Quota, told_tenant
+from swell.model.quota import told_tenant
 from swell.model.target import ShareKind
 from swell.sim.change_cost import change_cost
-from swell.sim.faults import NO_FAULTS, FaultRates, FaultSource, node_failures, parse_fault_rates
+from swell.sim.faults import FaultSource, node_failures, parse_fault_rates
+from swell.sim.gang import parse_share_mode
 from swell.sim.gangs import GangTimes
 from swell.sim.job import jobs_of
 from swell.sim.kind_nodes import KindNodes
 from swell.sim.pool import Pool
 from swell.sim.profiles.curve import ProfileSet
-from swell.sim.report import ClusterSize, Truth
-from swell.sim.shared_cores import parse_share_mode
+from swell.sim.report import Assumptions, ClusterSize, Truth
 from swell.sim.simulate import MAX_DEVICES, cluster
-from swell.sim.traces.record import plural
-from swell.sim.traces.workload import Workload
+from swell.sim.traces.entry import Workload, plural
 from swell.sim.world import Scenario
 
 #: Of the head in simulations of logs, where jobs take hours: it need not follow every second.
@@ -47,7 +42,40 @@ LEAST_MEAN_S = 1.0
 MOST_NAMED = 8
 
 
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+CONDITION_OPTIONS = told_options(
+    """
+resize_cost: MODEL
+    Cost of resizes: changed (resized jobs pay ElasticFlow's amounts), profile (as measured live),
+    delay:SECONDS (of starts and growths), none, or a number of seconds. Default: changed.
+noise: S
+    True rates differ from the profile by a factor exp(S x normal). Default: 0.
+profile_error (rare): S
+    Rates measured in trial runs differ from the true ones by a factor exp(S x normal). Default: 0.
+cores (rare): NUMBER
+    Cores of each node of --cluster, which the jobs on it share. Default: each device has its own.
+cpu_shares (rare): MODE
+    What a job's CPU share means: weight (others get what a job does not use) or quota (it gets no more than
+    its share of all cores). Default: weight.
+node_mtbf_s (--node-mtbf, rare): DURATION
+    Mean time between failures of a node. Default: nodes never fail.
+node_mttr_s (--node-mttr, rare): DURATION
+    Mean time until a failed node is back. Default: 1h.
+fault_rates (rare): WHAT=SHARE,...
+    Shares of trial runs (trial), launches (launch), resizes (resize) and suspensions (suspend) that fail, of
+    resizes and suspensions that lose a worker (loss), and of starts that give a warning (warning). Default:
+    none.
+refused: WHAT
+    What becomes of strict jobs that are refused: they run as soft jobs with their deadlines (soft), or end
+    (end), as with `swell submit --or-nothing`. Default: soft.
+""",
+    cpu_shares=parse_share_mode,
+    node_mtbf_s=parse_duration,
+    node_mttr_s=parse_duration,
+    fault_rates=parse_fault_rates,
+)
+
+
+class Conditions(Assumptions, frozen=True, kw_only=True):
     """The cluster, how the truth differs from what profiles say, and what users do. Raises InvalidInput."""
 
     nodes: int  #: owned ones; none, if there is a pool, or there are kinds
@@ -56,88 +84,10 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     islands: Islands = ()  #: of the devices of each owned node
     kinds: tuple[KindNodes, ...] = ()  #: owned nodes by kind of device, where kinds are named
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
-    seed: int = 0
-    resize_cost: Annotated[
-        str,
-        option(
-            "MODEL",
-            "Cost of resizes: changed (resized jobs pay ElasticFlow's amounts), profile (as measured live), "
-            "delay:SECONDS (of starts and growths), none, or a number of seconds. Default: changed.",
-        ),
-    ] = "changed"
-    noise_share: Annotated[
-        float,
-        option(
-            "S", "True rates differ from the profile by a factor exp(S x normal). Default: 0.", flag="--noise"
-        ),
-    ] = 0.0
-    profile_error_share: Annotated[
-        float,
-        option(
-            "S",
-            "Rates measured in trial runs differ from the true ones by a factor exp(S x normal). Default: 0.",
-            flag="--profile-error",
-            is_rare=True,
-        ),
-    ] = 0.0
-    cores: Annotated[
-        float | None,
-        option(
-            "NUMBER",
-            "Cores of each node of --cluster, which the jobs on it share. Default: each device has its own.",
-        ),
-    ] = None
-    cpu_shares: Annotated[
-        ShareKind,
-        option(
-            "MODE",
-            "What a job's CPU share means: weight (others get what a job does not use) or quota (it gets no "
-            "more than its share of all cores). Default: weight.",
-            parse=parse_share_mode,
-            is_rare=True,
-        ),
-    ] = ShareKind.WEIGHT
+    cpu_shares: ShareKind = ShareKind.WEIGHT
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
-    node_mtbf_s: Annotated[
-        float | None,
-        option(
-            "DURATION",
-            "Mean time between failures of a node. Default: nodes never fail.",
-            flag="--node-mtbf",
-            parse=parse_duration,
-            is_rare=True,
-        ),
-    ] = None
-    node_mttr_s: Annotated[
-        float,
-        option(
-            "DURATION",
-            "Mean time until a failed node is back. Default: 1h.",
-            flag="--node-mttr",
-            parse=parse_duration,
-            is_rare=True,
-        ),
-    ] = 3600.0
-    fault_rates: Annotated[
-        FaultRates,
-        option(
-            "WHAT=SHARE,...",
-            "Shares of trial runs (trial), launches (launch), resizes (resize) and suspensions (suspend) "
-            "that fail, of resizes and suspensions that lose a worker (loss), and of starts that give a "
-            "warning (warning). Default: none.",
-            parse=parse_fault_rates,
-            is_rare=True,
-        ),
-    ] = NO_FAULTS
-    refused: Annotated[
-        AfterRefusal,
-        option(
-            "WHAT",
-            "What becomes of strict jobs that are refused: they run as soft jobs with their deadlines "
-            "(soft), or end (end), as with `swell submit --or-nothing`. Default: soft.",
-        ),
-    ] = AfterRefusal.SOFT
-    quotas: dict[str, Quota] = {}  #: of devices, by tenant
+    node_mttr_s: float = 3600.0
+    bookings: list[BookingMade] = []  #: that are asked for, and refused where the head refuses them
 
     def __post_init__(self) -> None:
         if self.kinds and self.pool is not None:
@@ -169,7 +119,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                     "--node-mtbf nodes never fail"
                 )
         self._check_cores()
-        for name, value in (("--noise", self.noise_share), ("--profile-error", self.profile_error_share)):
+        for name, value in (("--noise", self.noise), ("--profile-error", self.profile_error)):
             if not 0.0 <= value <= MAX_NOISE:
                 raise InvalidInput(f"{name} is {value:g}; it must be between 0 and {MAX_NOISE:g}")
 
@@ -218,10 +168,11 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
     kind = profiles.name
     nodes = _nodes(conditions, kind)
     _check_kinds(workload, conditions.kinds)
-    others: list[AnyEvent] = []
-    if conditions.quotas:
-        _check_tenants(workload, conditions.quotas)
-        others.append(QuotasSet(at_s=0.0, quotas=conditions.quotas))
+    others: list[AnyEvent] = [*conditions.bookings]
+    if conditions.quotas or conditions.weights:
+        _check_tenants(workload, "--quota", conditions.quotas)
+        _check_tenants(workload, "--weights", conditions.weights)
+        others.append(QuotasSet(at_s=0.0, quotas=conditions.quotas, weights=conditions.weights))
     if conditions.node_mtbf_s is not None:
         last_s, longest_s = 0.0, 0.0
         for job in workload.jobs:
@@ -235,11 +186,12 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             workload,
             profiles,
             kind,
-            conditions.noise_share,
-            conditions.profile_error_share,
+            conditions.noise,
+            conditions.profile_error,
             conditions.seed,
             conditions.refused,
             {one.kind: one.speed for one in conditions.kinds},
+            max((len(node.devices) for node in nodes), default=1),
         ),
         cost=cost,
         timings=GangTimes(report_s=_report_s(workload, conditions)),
@@ -273,14 +225,14 @@ def _check_kinds(workload: Workload, kinds: Sequence[KindNodes]) -> None:
                 )
 
 
-def _check_tenants(workload: Workload, quotas: Mapping[str, Quota]) -> None:
-    """Raises InvalidInput: what is limited is nothing."""
+def _check_tenants(workload: Workload, flag: str, named: Iterable[str]) -> None:
+    """Raises InvalidInput: there are no jobs of one that is named."""
     there = {job.tenant or "" for job in workload.jobs}
-    for name in quotas:
+    for name in named:
         if name not in there:
             some = ", ".join(sorted(map(told_tenant, there))[:MOST_NAMED])
             raise InvalidInput(
-                f"--quota: no job of {workload.source} is of tenant {name!r}; tenants there are {some}"
+                f"{flag}: no job of {workload.source} is of tenant {name!r}; tenants there are {some}"
             )
 
 
@@ -290,7 +242,7 @@ def _report_s(workload: Workload, conditions: Conditions) -> float:
         return conditions.report_s
     if workload.tells_losses:
         return LOSS_REPORT_S
-    is_certain = not conditions.noise_share and not conditions.profile_error_share
+    is_certain = not conditions.noise and not conditions.profile_error
     return math.inf if is_certain and conditions.cores is None else REPORT_S
 
 
@@ -306,38 +258,24 @@ def _pool_beside(nodes: Sequence[Node], pool: Pool | None, kind: str) -> Pool | 
     return replace(pool, kind=kind)
 
 
-def truth_of(
-    workload: Workload,
-    conditions: Conditions,
-    settings: Mapping[str, float | str],
-    offline_bound: float | None = None,
-) -> Truth:
+def truth_of(workload: Workload, conditions: Conditions, settings: Mapping[str, float | str]) -> Truth:
     return Truth(
         trace=workload.source,
         jobs=len(workload.jobs),
         left_out=len(workload.dropped),
         filled=(*workload.filled, *_too_many_asked_for(workload, conditions)),
         profiles=workload.profiles,
-        resize_cost=conditions.resize_cost,
-        noise=conditions.noise_share,
-        profile_error=conditions.profile_error_share,
-        node_mtbf_s=conditions.node_mtbf_s,
         node_mttr_s=None if conditions.node_mtbf_s is None else conditions.node_mttr_s,
         pool=conditions.pool.source if conditions.pool else None,
-        fault_rates=conditions.fault_rates,
-        seed=conditions.seed,
-        refused=conditions.refused,
-        cores=conditions.cores,
         cpu_shares=None if conditions.cores is None else conditions.cpu_shares,
-        quotas=conditions.quotas,
-        offline_bound=offline_bound,
+        **{name: getattr(conditions, name) for name in Assumptions.__struct_fields__},
         settings=dict(settings),
         version=__version__,
     )
 
 
 def _too_many_asked_for(workload: Workload, conditions: Conditions) -> Iterator[str]:
-    count = sum(job.requested_devices > conditions.num_devices for job in workload.jobs)
+    count = sum(job.num_devices > conditions.num_devices for job in workload.jobs)
     if count:
         text = "asked for more devices than the cluster has: on fewer if it fits on them, else refused"
         yield f"{plural(count, 'job')}: {text}"

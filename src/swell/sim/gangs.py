@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -21,16 +22,17 @@ from swell.model.target import ShareKind, Target
 from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.event_queue import EventQueue
 from swell.sim.faults import MESSAGE, FaultSource
-from swell.sim.gang import WHOLE, AskedChange, SimGang
+from swell.sim.gang import WHOLE, AskedChange, SharedCores, SimGang
 from swell.sim.job import SimJob
 from swell.sim.outcome import SegmentLog
-from swell.sim.shared_cores import SharedCores
 
 #: What a live gang says each second is news at first, and less and less so: a simulated one reports after so
 #: long at a size, and then whenever that time has doubled.
 FIRST_REPORT_S = 2.0
 #: After so many, or so long, the time of a step is known well.
 SETTLING_STEPS, SETTLING_S = 50, 60.0
+#: What is expected of a gang holds while this of it stays as it is.
+GENERATION, CHANGE, MARK, END_MARK = map(attrgetter, ("generation", "change", "mark", "end_mark"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,7 @@ class SimGangs:
             return
         delay_s = self._begin(training, 0, command.target, now_s)
         self._note(training, now_s)
-        self._queue.put(now_s + delay_s, partial(self.started, job.id, command.generation))
+        self._expect(now_s + delay_s, training, self.started, CHANGE)
 
     def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
         training = self._gang_of(command, now_s)
@@ -142,13 +144,16 @@ class SimGangs:
         delay_s = self._begin(training, len(training.devices), command.target, now_s)
         self._note(training, now_s)
         self._may_lose_worker(training, now_s + delay_s / 2)
-        self._queue.put(now_s + delay_s, partial(self.changed, training.job.id, command.generation))
+        self._expect(now_s + delay_s, training, self.changed, CHANGE)
 
     def suspend(self, command: SuspendGang, now_s: float) -> None:
         training = self._gang_of(command, now_s)
         if training is None or not self._is_news(training, command, now_s):
             return
         training.change, training.is_unheard = None, False
+        if training.job.spec.fixed:
+            self._end_in_grace(training, self.left, now_s)
+            return
         boundary_s = self._boundary_s(training, now_s)
         if self._timings.grain_steps and boundary_s >= training.end_s():
             return  # it is done before it can leave
@@ -157,15 +162,22 @@ class SimGangs:
         training.halt(boundary_s)
         self._note(training, boundary_s)
         self._may_lose_worker(training, boundary_s + self._timings.save_s / 2)
-        self._queue.put(
-            boundary_s + self._timings.save_s, partial(self.left, training.job.id, command.generation)
-        )
+        self._expect(boundary_s + self._timings.save_s, training, self.left)
 
     def stop(self, command: StopGang, now_s: float) -> None:
         training = self._gang_of(command, now_s)
         if training is not None:
             training.generation = command.generation
-            self._end(training, events.Outcome.STOPPED, now_s)
+            self._end_in_grace(training, self.stopped, now_s)
+
+    def _end_in_grace(self, training: SimGang, ended: Callable[[SimGang, float], None], now_s: float) -> None:
+        """A command is told to end, and takes all the time that it is given; workers take none."""
+        if training.grace_s <= 0.0:
+            ended(training, now_s)
+            return
+        training.halt(now_s)
+        self._note(training, now_s)
+        self._expect(now_s + training.grace_s, training, ended)
 
     def _gang_of(self, command: GangCommand, now_s: float) -> SimGang | None:
         """The job's gang. Where there is none, its end is told, in answer to the command."""
@@ -233,95 +245,106 @@ class SimGangs:
         return cost.delay_s
 
     # ------------------------------------------------------------ what time brings
-    def started(self, job_id: str, generation: int, now_s: float) -> None:
-        if self._hangs(self.training.get(job_id)):
-            return
-        change = self._take_change(job_id, generation)
-        if change is not None:
-            training = self.training[job_id]
-            if self._is_struck("launch", training):
-                self._end(training, events.Outcome.LOST, now_s, MESSAGE)
-                return
-            training.formed_s = now_s
-            steps = math.floor(training.steps)
-            self._reply(training, events.GangStarted(**_facts(training, now_s), steps=steps, pids=()))
-            self._train(training, change.target, change.pause_s or 0.0, now_s)
-            if training.job.spec.starts_silently:
-                self._queue.put(max(training.resumes_s, now_s), partial(self.resumed, job_id, training.mark))
-            if self._is_struck("warning", training):
-                self._tell(
-                    events.JobWarned(at_s=now_s, job_id=training.job.id, message=MESSAGE, about="simulation")
-                )
+    def _expect(
+        self,
+        at_s: float,
+        training: SimGang,
+        then: Callable[[SimGang, float], None],
+        mark: Callable[[SimGang], object] = GENERATION,
+    ) -> None:
+        """Have this happen to the gang, unless it is no more by then, or the mark is another."""
 
-    def changed(self, job_id: str, generation: int, now_s: float) -> None:
-        training = self.training.get(job_id)
+        def happen(expected: object, now_s: float) -> None:
+            if self.training.get(training.job.id) is training and mark(training) == expected:
+                then(training, now_s)
+
+        self._queue.put(at_s, partial(happen, mark(training)))
+
+    def started(self, training: SimGang, now_s: float) -> None:
+        change = training.change
+        if change is None or self._hangs(training):
+            return
+        training.change = None
+        if self._is_struck("launch", training):
+            self._end(training, events.Outcome.LOST, now_s, MESSAGE)
+            return
+        training.formed_s = now_s
+        steps = training.told_steps
+        self._reply(training, events.GangStarted(**_facts(training, now_s), steps=steps, pids=()))
+        self._train(training, change.target, change.pause_s or 0.0, now_s)
+        if training.job.spec.starts_silently:
+            self._expect(max(training.resumes_s, now_s), training, self.resumed, MARK)
+        if self._is_struck("warning", training):
+            warning = events.JobWarned(
+                at_s=now_s, job_id=training.job.id, message=MESSAGE, about="simulation"
+            )
+            self._tell(warning)
+
+    def changed(self, training: SimGang, now_s: float) -> None:
+        change = training.change
+        if change is None or self._hangs(training):
+            return
+        if (boundary_s := self._boundary_s(training, now_s)) > now_s:
+            self._expect(boundary_s, training, self.changed, CHANGE)
+            return
+        training.change = None
+        if training.rate_per_s > 0.0 and self._is_struck("resize", training):
+            self._fail(training, now_s, MESSAGE)
+            return
+        training.advance(now_s)
+        steps = math.floor(training.steps)
+        self._reply(training, events.GangResized(**_facts(training, now_s), steps=steps, pids=()))
+        self._train(training, change.target, change.pause_s, now_s)
+        if training.job.id not in self.training:
+            return  # it cannot be what it was told to be
+        if change.pause_s is not None:
+            training.paused_s = training.change_pause_s
+        if change.pause_s is not None or training.resumes_s > now_s:  # its end is still to be told
+            self._expect(training.resumes_s, training, self.resumed, MARK)
+
+    def resumed(self, training: SimGang, now_s: float) -> None:
+        training.advance(now_s)
+        self._report(training, now_s, pause_s=training.paused_s)
+        if training.job.spec.starts_silently and math.isinf(self._timings.report_s):
+            # It has no trial run: this report shows how fast it is.
+            num_steps = max(1, min(SETTLING_STEPS, int(SETTLING_S * training.rate_per_s)))
+            self._expect(now_s + num_steps / training.rate_per_s, training, self.reported)
+
+    def reported(self, training: SimGang, now_s: float) -> None:
+        if training.rate_per_s <= 0.0:
+            return
+        training.advance(now_s)
+        boundary_s = self._boundary_s(training, now_s)
+        if self._counts_steps(training):
+            boundary_s = max(boundary_s, training.whole_step_s(), training.first_step_s())
+        if boundary_s > now_s:
+            self._expect(boundary_s, training, self.reported)
+            return
+        self._report(training, now_s, step_s=1.0 / training.rate_per_s)
+        self._expect_report(training, now_s)
+
+    def left(self, training: SimGang, now_s: float) -> None:
         if self._hangs(training):
             return
-        if training is not None and (boundary_s := self._boundary_s(training, now_s)) > now_s:
-            self._queue.put(boundary_s, partial(self.changed, job_id, generation))
-            return
-        change = self._take_change(job_id, generation)
-        if change is not None:
-            training = self.training[job_id]
-            if training.rate_per_s > 0.0 and self._is_struck("resize", training):
-                self._fail(training, now_s, MESSAGE)
-                return
-            training.advance(now_s)
-            steps = math.floor(training.steps)
-            self._reply(training, events.GangResized(**_facts(training, now_s), steps=steps, pids=()))
-            self._train(training, change.target, change.pause_s, now_s)
-            if training.job.id not in self.training:
-                return  # it cannot be what it was told to be
-            if change.pause_s is not None:
-                training.paused_s = training.change_pause_s
-            if change.pause_s is not None or training.resumes_s > now_s:  # its end is still to be told
-                self._queue.put(training.resumes_s, partial(self.resumed, training.job.id, training.mark))
-
-    def resumed(self, job_id: str, mark: int, now_s: float) -> None:
-        training = self.training.get(job_id)
-        if training is not None and training.mark == mark:
-            training.advance(now_s)
-            self._report(training, now_s, pause_s=training.paused_s)
-            if training.job.spec.starts_silently and math.isinf(self._timings.report_s):
-                # It has no trial run: this report shows how fast it is.
-                settled = partial(self.reported, job_id, training.generation)
-                num_steps = max(1, min(SETTLING_STEPS, int(SETTLING_S * training.rate_per_s)))
-                self._queue.put(now_s + num_steps / training.rate_per_s, settled)
-
-    def reported(self, job_id: str, generation: int, now_s: float) -> None:
-        training = self.training.get(job_id)
-        is_of_now = training is not None and training.generation == generation
-        if training is not None and is_of_now and training.rate_per_s > 0.0:
-            training.advance(now_s)
-            boundary_s = self._boundary_s(training, now_s)
-            if self._counts_steps(training):
-                boundary_s = max(boundary_s, training.whole_step_s(), training.first_step_s())
-            if boundary_s > now_s:
-                self._queue.put(boundary_s, partial(self.reported, job_id, generation))
-                return
-            self._report(training, now_s, step_s=1.0 / training.rate_per_s)
-            self._expect_report(training, now_s)
-
-    def left(self, job_id: str, generation: int, now_s: float) -> None:
-        training = self.training.get(job_id)
-        if training is None or training.generation != generation or self._hangs(training):
-            return
-        if self._is_struck("suspend", training):
+        if not training.job.spec.fixed and self._is_struck("suspend", training):
             self._train(training, training.target, 0.0, now_s)
             self._reply(training, events.SuspendFailed(**_facts(training, now_s), message=MESSAGE))
             return
-        del self.training[job_id]
+        del self.training[training.job.id]
         self._note_end(training, now_s, "suspended")
         self.version += 1
-        training.saved_steps = math.floor(training.steps)
-        self._left[job_id] = training
-        steps = math.floor(training.steps)
+        steps = training.saved_steps = training.told_steps
+        self._left[training.job.id] = training
         self._reply(training, events.GangSuspended(**_facts(training, now_s), steps=steps))
 
-    def ended(self, job_id: str, mark: int, now_s: float) -> None:
-        training = self.training.get(job_id)
-        if training is None or training.end_mark != mark:
-            return
+    def stopped(self, training: SimGang, now_s: float) -> None:
+        self._end(training, events.Outcome.STOPPED, now_s)
+
+    def expired(self, training: SimGang, now_s: float) -> None:
+        """The limit of time of a fixed job is over, and its grace."""
+        self._end(training, events.Outcome.TIMED_OUT, now_s)
+
+    def ended(self, training: SimGang, now_s: float) -> None:
         training.advance(now_s)
         training.steps = float(training.end_step)
         job = training.job
@@ -330,11 +353,8 @@ class SimGangs:
         else:
             self._end(training, events.Outcome.SUCCEEDED, now_s)
 
-    def turned(self, job_id: str, mark: int, now_s: float) -> None:
+    def turned(self, training: SimGang, now_s: float) -> None:
         """The gang goes on at another speed, or at what its steps are worth in the next epoch."""
-        training = self.training.get(job_id)
-        if training is None or training.end_mark != mark:
-            return
         turn = training.next_turn
         training.advance(now_s)
         training.steps = max(training.steps, turn)
@@ -401,9 +421,9 @@ class SimGangs:
                 self._note(training, now_s)
                 self.version += 1
 
-    def _hangs(self, training: SimGang | None) -> bool:
+    def _hangs(self, training: SimGang) -> bool:
         """Whether it waits for workers that are gone, and of which no event has told."""
-        return training is not None and not self._silent.keys().isdisjoint(training.occupied)
+        return not self._silent.keys().isdisjoint(training.occupied)
 
     def _count_unnoticed(self, training: SimGang, devices: Collection[str], now_s: float) -> None:
         """Count the time for which the gang has had devices of these that are gone."""
@@ -422,15 +442,13 @@ class SimGangs:
             if not gone.isdisjoint(training.occupied):
                 self._lose_devices(training, gone, now_s, "a node was lost")
 
-    def lose_worker(self, job_id: str, generation: int, now_s: float) -> None:
-        training = self.training.get(job_id)
-        if training is not None and training.generation == generation:
-            newest = training.devices[-training.job.spec.devices_per_worker :]
-            self._lose_devices(training, frozenset(newest), now_s, MESSAGE)
+    def lose_worker(self, training: SimGang, now_s: float) -> None:
+        newest = training.devices[-training.job.spec.devices_per_worker :]
+        self._lose_devices(training, frozenset(newest), now_s, MESSAGE)
 
     def _may_lose_worker(self, training: SimGang, at_s: float) -> None:
         if self._is_struck("loss", training):
-            self._queue.put(at_s, partial(self.lose_worker, training.job.id, training.generation))
+            self._expect(at_s, training, self.lose_worker)
 
     def _lose_devices(self, training: SimGang, gone: frozenset[str], now_s: float, cause: str) -> None:
         """The workers that are left wait for the head's word. A gang that was starting is lost whole."""
@@ -438,7 +456,7 @@ class SimGangs:
         workers = (devices[first : first + each] for first in range(0, len(devices), each))
         left = tuple(chain.from_iterable(worker for worker in workers if gone.isdisjoint(worker)))
         training.change = None
-        if training.formed_s is None or not left:
+        if training.formed_s is None or not left or training.job.spec.fixed:
             training.lose_unsaved(now_s)
             self._end(training, events.Outcome.LOST, now_s, cause)
             return
@@ -467,14 +485,6 @@ class SimGangs:
             return now_s
         return training.reach_s(done)
 
-    def _take_change(self, job_id: str, generation: int) -> AskedChange | None:
-        """The change under way, if it is still the one that was expected."""
-        training = self.training.get(job_id)
-        if training is None or training.change is None or training.change.generation != generation:
-            return None
-        change, training.change = training.change, None
-        return change
-
     def _train(self, training: SimGang, target: Target, pause_s: float | None, now_s: float) -> None:
         self._save_each(training, target.mean_time_to_loss_s, now_s)
         training.train_on(target, now_s, pause_s or 0.0)
@@ -485,17 +495,19 @@ class SimGangs:
         self._note(training, now_s)
         self.version += 1
         self._expect_end(training, now_s)
-        if pause_s is not None and self._cores is not None and math.isfinite(self._timings.report_s):
+        reports = math.isfinite(self._timings.report_s) and not training.job.spec.fixed
+        if pause_s is not None and self._cores is not None and reports:
             # It is reported at once: later losses are compared with the one after it.
             training.report_due_s = max(now_s, training.resumes_s)
             training.report_step = math.floor(training.steps + WHOLE) + 1.0
-            first = partial(self.reported, training.job.id, training.generation)
-            self._queue.put(training.report_due_s, first)
+            self._expect(training.report_due_s, training, self.reported)
         else:
             self._expect_report(training, now_s, goes_on=pause_s is None)
 
     def _save_each(self, training: SimGang, mean_time_to_loss_s: float | None, now_s: float) -> None:
         """The gang makes checkpoints as live workers do, by the same rule."""
+        if training.job.spec.fixed:
+            return
         timings, named_s = self._timings, training.job.spec.checkpoint_interval_s
         fixed_s = timings.checkpoint_interval_s if named_s is None else named_s
         training.advance(now_s)
@@ -505,24 +517,23 @@ class SimGangs:
         """Schedule the job's end, or the change of its speed that comes before it."""
         turn_s = training.turn_s()
         if math.isfinite(turn_s):
-            self._queue.put(max(turn_s, now_s), partial(self.turned, training.job.id, training.end_mark))
+            self._expect(max(turn_s, now_s), training, self.turned, END_MARK)
+        elif training.end_s() > training.limit_s:
+            self._expect(training.limit_s + training.grace_s, training, self.expired, END_MARK)
         else:
-            self._queue.put(
-                max(training.end_s(), now_s) + self._timings.exit_s,
-                partial(self.ended, training.job.id, training.end_mark),
-            )
+            end_s = max(training.end_s(), now_s) + self._timings.exit_s
+            self._expect(end_s, training, self.ended, END_MARK)
 
     def _expect_report(self, training: SimGang, now_s: float, goes_on: bool = False) -> None:
         """A gang whose members go on as they are reports when it would have without the change."""
-        if math.isfinite(self._timings.report_s):
+        if math.isfinite(self._timings.report_s) and not training.job.spec.fixed:
             if not goes_on:
                 since_s = max(now_s, training.resumes_s)
                 so_far_s = (
                     math.inf if self._cores is not None else max(since_s - training.resumes_s, FIRST_REPORT_S)
                 )
                 training.report_due_s = since_s + min(so_far_s, self._timings.report_s)
-            at_s = max(now_s, training.report_due_s)
-            self._queue.put(at_s, partial(self.reported, training.job.id, training.generation))
+            self._expect(max(now_s, training.report_due_s), training, self.reported)
 
     def _counts_steps(self, training: SimGang) -> bool:
         """Whether it reports at the end of a step, as live gangs do: that says how long steps take."""
@@ -558,7 +569,7 @@ class SimGangs:
         self._left[training.job.id] = training
         training.halt(now_s)
         self._note_end(training, now_s, outcome.value)
-        steps = math.floor(training.steps)
+        steps = training.told_steps
         end = events.GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message)
         self._reply(training, end)
 

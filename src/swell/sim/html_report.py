@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,78 +13,23 @@ import msgspec
 import numpy as np
 
 from swell.model.coding import encode
-from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
 from swell.model.quantities import span
 from swell.model.quota import told_quotas
-from swell.sim.metrics import GroupMetrics, Metrics
+from swell.sim.metrics import GroupMetrics
 from swell.sim.outcome import JobOutcome, SimOutcome, Usage
 from swell.sim.report import (
     INVENTED,
     PolicyResult,
     ResultTable,
     Truth,
-    bound_in_words,
     conditions,
     machines,
     result_tables,
 )
-from swell.sim.traces.workload import Workload
-from swell.sim.world import Scenario
+from swell.sim.traces.entry import Workload
 from swell.web.templating import self_contained, uplot_version
 
-Figure = Callable[[Metrics], float | None]
-
-#: By heading of the table: a figure of which more (+1) or less (-1) is better. Of the others neither is: who
-#: admits more may keep less, and a resize is a means.
-BETTER: Mapping[str, tuple[int, Figure]] = {
-    "DEADLINES MET": (+1, lambda metrics: metrics.deadline_satisfaction),
-    "HOURS IN TIME": (+1, lambda metrics: metrics.met_device_h),
-    "LATE": (-1, lambda metrics: metrics.admitted_late),
-    "DONE": (+1, lambda metrics: metrics.completed),
-    "MEAN TIME": (-1, lambda metrics: metrics.avg_jct_s),
-    "99% WITHIN": (-1, lambda metrics: metrics.p99_jct_s),
-    "ALL WITHIN": (-1, lambda metrics: metrics.makespan_s if metrics.completed else None),
-    "MEAN WAIT": (-1, lambda metrics: metrics.avg_queue_s),
-    "EFFICIENCY": (+1, lambda metrics: metrics.cluster_efficiency),
-}
-
-
-#: By the heading of a column in the terminal: its words in the report, and what they mean.
-COLUMNS = {
-    "POLICY": ("policy", "what decided how many devices each job had"),
-    "LATE": (
-        "late though admitted",
-        "admitted jobs that missed their deadline: broken promises, if the policy makes promises",
-    ),
-    "DEADLINES MET": (
-        "deadlines met",
-        "share of jobs with a deadline that ended at or before it; a refused job that ends counts as missed",
-    ),
-    "HOURS IN TIME": (
-        "device-hours in time",
-        "what the jobs that met their deadlines take on one device each",
-    ),
-    "ADMITTED": ("admitted", "jobs with a deadline that were admitted"),
-    "REFUSED": ("refused", "jobs that ended because they were refused"),
-    "DONE": ("completed", "jobs that met their end condition"),
-    "MEAN TIME": ("mean time to the end", "from submission, of completed jobs"),
-    "99% WITHIN": ("99 of 100 end within", "the same, 99th percentile"),
-    "ALL WITHIN": ("all ended after", "from the first submission to the last end"),
-    "MEAN WAIT": ("mean wait", "from submission to the first step"),
-    "EFFICIENCY": ("efficiency", "mean over time and devices of a job's speed / its speed on one device"),
-    "IN USE": ("devices in use", "share of all device time that jobs had"),
-    "RESIZES": ("resizes", "of running jobs"),
-    "UNPROMISED": ("tried without a promise", "jobs whose promise was refused, and that ran all the same"),
-    "UNPROMISED MET": ("of these in time", "how many of them met their deadlines"),
-    "FAIRNESS": ("fairness", "Jain's index of the tenants' shares of deadlines met; 1: all are equal"),
-    "WORST-SERVED TENANT": ("worst-served tenant", "the one with the smallest share of deadlines met"),
-    "NODE-HOURS LENT": ("node-hours lent", "what the pool lent until the last job ended"),
-    "EQUIVALENT NODES": ("equivalent nodes", "nodes that give as much if they never leave"),
-    "KEPT": ("kept too long", "device time that jobs had on nodes after their owner wanted them back"),
-}
-#: The column that comes first: whether the policy is to be believed.
-FIRST = "LATE"
 #: (from, to, devices) of one job, in time's order.
 Held = list[tuple[float, float, int]]
 #: Points of a curve, each a mean: as many as a page is wide.
@@ -94,31 +38,13 @@ NUM_MEANS = 1_000
 MAX_LISTED_JOBS = 10_000
 
 
-def best_policies(results: Sequence[PolicyResult]) -> dict[str, frozenset[str]]:
-    """Return the policies with the best figure of each heading.
-
-    The set is empty where all are equal, or there is only one policy.
-    """
-    return {heading: frozenset(_best(results, sign, figure)) for heading, (sign, figure) in BETTER.items()}
-
-
-def _best(results: Sequence[PolicyResult], sign: int, figure: Figure) -> Iterator[str]:
-    values = {result.policy: figure(result.metrics) for result in results}
-    known = [sign * value for value in values.values() if value is not None]
-    if len(set(known)) < 2:
-        return
-    yield from (
-        policy for policy, value in values.items() if value is not None and sign * value == max(known)
-    )
-
-
 def report_text(log: SimulatedLog, command: str) -> str:
     """Args: command: that made it, as a shell takes it."""
     data = report_data(log)
     results = log.results
     told = conditions(results)
     invented = [line for line in told if line.startswith(INVENTED)]
-    best = best_policies(results)
+    tables = [_broken_first(table) for table in result_tables(results)]
     return self_contained(
         "simulation.html",
         "static/simulation.js",
@@ -127,10 +53,8 @@ def report_text(log: SimulatedLog, command: str) -> str:
         title=f"{Path(results[0].truth.trace).name} on {machines(results[0])}",
         conditions=[line for line in told if line not in invented],
         invented=invented,
-        tables=[_broken_first(table) for table in result_tables(results)],
-        is_best=lambda heading, policy: policy in best.get(heading, ()),
-        bound=bound_in_words(results[0].truth),
-        columns=COLUMNS,
+        tables=tables,
+        figures={figure.heading: figure for table in tables for figure in table.figures}.values(),
         sizes=data["sizes"],
         policies=list(log.runs),
         num_jobs=len(log.workload.jobs),
@@ -141,13 +65,8 @@ def report_text(log: SimulatedLog, command: str) -> str:
 
 
 def _broken_first(table: ResultTable) -> ResultTable:
-    """Return the table with its broken promises before all other figures."""
-    if FIRST not in table.headings:
-        return table
-    own = table.headings.index(FIRST)
-    places = [0, own, *(place for place in range(1, len(table.headings)) if place != own)]
-    rows = [tuple(row[place] for place in places) for row in table.rows]
-    return ResultTable(tuple(table.headings[place] for place in places), rows)
+    """Return the table with broken promises, by which a policy is to be believed, before other figures."""
+    return table._replace(figures=sorted(table.figures, key=lambda figure: figure.field != "admitted_late"))
 
 
 def _inputs(truth: Truth) -> Iterator[tuple[str, object]]:
@@ -183,36 +102,10 @@ def held(job: JobOutcome, run_end_s: float) -> Held:
     ]
 
 
-def capacity(scenario: Scenario, end_s: float) -> list[tuple[float, int]]:
+def capacity(usage: Usage) -> list[tuple[float, int]]:
     """(since, devices there): nodes that fail and nodes that are lent come and go."""
-    sizes = {node.name: len(node.devices) for node in scenario.nodes}
-    number = sum(sizes.values())
-    known = [(0.0, number)]
-    for event in _by_time(scenario):
-        at_s = event.at_s
-        if at_s > end_s:
-            break
-        number += _difference(event, sizes)
-        if known[-1][0] == at_s:
-            known[-1] = (at_s, number)
-        elif known[-1][1] != number:
-            known.append((at_s, number))
-    return known
-
-
-def _by_time(scenario: Scenario) -> Iterator[AnyEvent]:
-    lent = scenario.pool.changes() if scenario.pool is not None else []
-    owned = sorted(scenario.others, key=lambda event: event.at_s)
-    return heapq.merge(owned, lent, key=lambda event: event.at_s)
-
-
-def _difference(event: AnyEvent, sizes: dict[str, int]) -> int:
-    """What it changes in the number of devices; `sizes` are those of nodes that are there."""
-    if isinstance(event, NodeJoined):
-        before = sizes.get(event.node.name, 0)
-        sizes[event.node.name] = len(event.node.devices)
-        return len(event.node.devices) - before
-    return -sizes.pop(event.name, 0) if isinstance(event, NodeLost) else 0
+    changes = np.flatnonzero(np.diff(usage.devices, prepend=-1.0))
+    return [(float(usage.at_s[at]), int(usage.devices[at])) for at in changes]
 
 
 def mean_devices(usage: Usage, until_s: float, end_s: float, number: int = NUM_MEANS) -> list[float | None]:
@@ -228,7 +121,8 @@ def mean_devices(usage: Usage, until_s: float, end_s: float, number: int = NUM_M
     means = np.diff(np.interp(edges_s, times_s, sums)) / np.diff(edges_s)
     befores_s = [0.0, *edges_s[:-2]]
     return [
-        float(mean) if before_s < end_s else None for mean, before_s in zip(means, befores_s, strict=True)
+        round(float(mean), 3) if before_s < end_s else None
+        for mean, before_s in zip(means, befores_s, strict=True)
     ]
 
 
@@ -237,7 +131,6 @@ class SimulatedLog:
     """All that a report tells of."""
 
     workload: Workload
-    scenario: Scenario
     results: Sequence[PolicyResult]
     runs: Mapping[str, SimOutcome]
 
@@ -263,10 +156,10 @@ def last_end_s(outcome: SimOutcome) -> float:
 
 def report_data(log: SimulatedLog) -> dict[str, Any]:
     """What is written into the file as JSON."""
-    capacity_s = [(_seconds(at_s), number) for at_s, number in capacity(log.scenario, log.until_s)]
+    longest = max(log.runs.values(), key=last_end_s)
+    capacity_s = [(_seconds(at_s), number) for at_s, number in capacity(longest.usage)]
     return {
         "results": [msgspec.json.decode(encode(result)) for result in log.results],
-        "tables": [{"headings": table.headings, "rows": table.rows} for table in result_tables(log.results)],
         "until_s": _seconds(log.until_s),
         "capacity": capacity_s,
         "jobs": _common(log),
@@ -284,7 +177,7 @@ def _common(log: SimulatedLog) -> dict[str, list[object]]:
         "model": [job.model for job in jobs],
         "tenant": [job.tenant or "" for job in jobs],
         "cls": [str(job.job_class) for job in jobs],
-        "asked": [job.requested_devices for job in jobs],
+        "asked": [job.num_devices for job in jobs],
         "run_s": [_seconds(job.duration_s) for job in jobs],
         "submitted_s": [_seconds(job.submit_s) for job in islice(first.jobs, log.num_listed)],
     }
@@ -297,7 +190,7 @@ def _run(policy: str, outcome: SimOutcome, log: SimulatedLog) -> dict[str, Any]:
         "policy": policy,
         "end_s": _seconds(end_s),
         "segments": [_flat(held(job, end_s)) for job in listed],
-        "used": _means(outcome, log.until_s, end_s),
+        "used": mean_devices(outcome.usage, log.until_s, end_s),
         "state": [_state(job) for job in listed],
         "is_refused": [job.phase is Phase.REJECTED or job.is_unpromised for job in listed],
         "deadline_s": [_seconds(job.deadline_s) for job in listed],
@@ -308,11 +201,6 @@ def _run(policy: str, outcome: SimOutcome, log: SimulatedLog) -> dict[str, Any]:
         "device_s": [_seconds(job.device_s) for job in listed],
         **_interned("why", [job.why for job in listed]),
     }
-
-
-def _means(outcome: SimOutcome, until_s: float, end_s: float) -> list[float | None]:
-    means = mean_devices(outcome.usage, until_s, end_s)
-    return [None if mean is None else round(mean, 3) for mean in means]
 
 
 def _state(job: JobOutcome) -> str:

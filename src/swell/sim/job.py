@@ -12,14 +12,22 @@ import msgspec
 import numpy as np
 
 from swell.arrays import each
-from swell.model.job import LOSS, AfterRefusal, EndCondition, JobClass, JobSpec, Profile
+from swell.model.job import (
+    LOSS,
+    AfterRefusal,
+    Elasticity,
+    EndCondition,
+    FixedTerms,
+    JobClass,
+    JobSpec,
+    Profile,
+)
 from swell.model.names import ANY
 from swell.sim.change_cost import ChangeCost
 from swell.sim.loss_curves import JobLoss, parse_loss
-from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ProfileSet, ThroughputCurve
-from swell.sim.traces.workload import Workload, WorkloadJob
-from swell.sim.true_speed import KindTruth, TrueBatches, TrueRates
+from swell.sim.traces.entry import JobKind, Workload, WorkloadJob
+from swell.sim.true_speed import BatchTruth, KindTruth, TrueBatches, TrueRates
 
 #: Of a job's draws: those of what it reports of its loss.
 NOISE = 1
@@ -55,6 +63,13 @@ class SimJob:
         return replace(self, profile=msgspec.structs.replace(self.profile, device_kind=kind))
 
     @property
+    def kind(self) -> JobKind:
+        """How it runs."""
+        if self.spec.fixed is None:
+            return "elastic"
+        return "session" if self.spec.fixed.is_session else "fixed"
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of device that it may have; an empty one is that of the first node."""
         return self.spec.kinds if self.spec.kinds and not self.spec.kind else (self.spec.kind,)
@@ -69,6 +84,7 @@ def jobs_of(
     seed: int = 0,
     after_refusal: AfterRefusal = AfterRefusal.END,
     kind_speeds: Mapping[str, float] = MappingProxyType({}),
+    node_width: int = 1,
 ) -> list[SimJob]:
     """What each user asks for, and what is true of each job.
 
@@ -79,6 +95,7 @@ def jobs_of(
         after_refusal: what strict jobs ask for in case they are refused.
         kind_speeds: how fast each kind is, in the profiles' rates, where there are several. A job that
             names no kind may have any, the fastest first.
+        node_width: devices of the largest node; a fixed job is on as few nodes as hold it.
 
     Raises:
         UnknownProfile: the workload was filled from other profiles.
@@ -100,6 +117,8 @@ def jobs_of(
             speed = true_speed(curve, noise_share, generator)
             profile = _misread(profile, profile_error_share, generator)
         spec = _spec(job, curve, batches, after_refusal)
+        if job.time_limit_s is not None:
+            spec, speed = _fixed(job, spec, speed, node_width)
         if kind_speeds:
             spec = _with_kinds(spec, job.kinds, kind_speeds)
         truth = KindTruth(profile=profile, speed=speed, batches=batches)
@@ -114,7 +133,7 @@ def jobs_of(
             num_steps=job.num_steps,
             dies_at_step=job.dies_at_step,
             cancel_s=job.cancel_s,
-            requested_devices=job.requested_devices,
+            requested_devices=job.num_devices,
             model=job.model,
             cores_per_worker=job.cores_per_worker or 1.0,
             loss=None if job.loss_curve is None else parse_loss(job.loss_curve, (seed, index, NOISE)),
@@ -139,17 +158,19 @@ def true_speed(
 
 def _batches(job: WorkloadJob, curve: ThroughputCurve) -> BatchTruth | None:
     """That it may have, where its batch is open."""
-    if not job.is_elastic or curve.batches is None:
+    if not job.is_elastic or job.time_limit_s is not None or curve.batches is None:
         return None
-    return curve.batches if job.batch_range is None else curve.batches.narrowed(*job.batch_range)
+    if job.max_batch is None:
+        return curve.batches
+    return curve.batches.narrowed(job.min_batch or job.global_batch, job.max_batch)
 
 
 def _spec(
     job: WorkloadJob, curve: ThroughputCurve, batches: BatchTruth | None, after_refusal: AfterRefusal
 ) -> JobSpec:
-    least, most = max(curve.min_workers, job.min_devices), curve.max_workers
+    least, most = max(curve.min_workers, job.min_devices or 1), curve.max_workers
     if not job.is_elastic:
-        least = most = job.requested_devices
+        least = most = job.num_devices
     if batches is not None:
         most = max(most, batches.max_workers)
     return JobSpec(
@@ -163,15 +184,37 @@ def _spec(
         after_refusal=after_refusal if job.job_class is JobClass.STRICT else AfterRefusal.END,
         min_workers=least,
         max_workers=most,
-        requested_workers=job.requested_devices,
+        requested_workers=job.num_devices,
         tenant=job.tenant or "",
-        priority=job.priority,
-        weight=job.weight,
+        booking=job.booking or "",
+        priority=job.priority or 0,
+        weight=job.weight or 1.0,
         min_batch=None if batches is None else batches.least_batch,
         max_batch=None if batches is None else batches.most_batch,
         metric=job.metric or LOSS,
         metric_rises=_rises(job),
     )
+
+
+def _fixed(job: WorkloadJob, spec: JobSpec, speed: TrueRates, node_width: int) -> tuple[JobSpec, TrueRates]:
+    """What is asked for and true of a job of one size: a part of it is on each of its nodes."""
+    num_devices = job.num_devices
+    least = -(-num_devices // node_width)
+    num_parts = next(parts for parts in range(least, num_devices + 1) if num_devices % parts == 0)
+    at_size = TrueRates(np.array([num_parts]), np.array([speed.rate_per_s(num_devices)]))
+    at_size.one_device_rate_per_s = speed.one_device_rate_per_s
+    spec = msgspec.structs.replace(
+        spec,
+        elasticity=Elasticity.FIXED,
+        fixed=FixedTerms(time_s=job.time_limit_s or 0.0, is_session=job.job_kind == "session"),
+        global_batch=1,
+        end=EndCondition(),
+        min_workers=num_parts,
+        max_workers=num_parts,
+        requested_workers=None,
+        devices_per_worker=num_devices // num_parts,
+    )
+    return spec, at_size
 
 
 def _rises(job: WorkloadJob) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from swell.model.errors import InvalidInput
 from swell.model.names import ANY, KIND_RULE, is_kind
+from swell.model.quantities import as_number
 
 #: The fastest kind is at most so many times as fast as the slowest.
 MOST_SPEED = 1e6
@@ -61,10 +60,7 @@ def _parse_one(word: str, text: str) -> KindNodes:
 
 
 def _speed(kind: str, text: str) -> float:
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = math.nan
+    speed = as_number(text)
     if not 1.0 / MOST_SPEED <= speed <= MOST_SPEED:
         raise InvalidInput(
             f"--cluster gives kind {kind!r} the speed {text!r}; write a number above 0, such as "

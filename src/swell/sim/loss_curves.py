@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from swell.arrays import FloatArray
+from swell.model.quantities import as_number
 
 #: Steps of a job whose noise is drawn apart; it repeats after so many, a prime.
 NUM_DRAWS = 1009
@@ -121,10 +122,7 @@ def _numbers(text: str, rest: str, num: int) -> list[float]:
 
 
 def _number(text: str, part: str) -> float:
-    try:
-        number = float(part)
-    except ValueError:
-        number = math.nan
+    number = as_number(part)
     if not abs(number) <= LARGEST:
         raise ValueError(f"has {part[:40]!r} where a number belongs: {text[:40]!r}")
     return number

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray
+from swell.model.booking import BookingRefusal
 from swell.model.failure import why_failed
 from swell.model.job import JobClass, Phase
 from swell.model.options import Sizes
@@ -18,6 +19,7 @@ from swell.model.view import JobView
 from swell.sim.gang import SimGang
 from swell.sim.job import SimJob
 from swell.sim.pool import Pool
+from swell.sim.traces.entry import JobKind
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +30,7 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     requested_devices: int | None  #: what a scheduler without elasticity would have given it
     job_class: JobClass
+    job_kind: JobKind = "elastic"
     submit_s: float
     deadline_s: float | None
     phase: Phase  #: `queued` or `running`: the run ended before the job did
@@ -67,12 +70,17 @@ class Usage:
     at_s: FloatArray
     used_devices: FloatArray
     efficiency: FloatArray  #: sum over jobs of rate / rate on one device (ElasticFlow, Eq. 8, times M)
+    devices: FloatArray  #: that are there
+    kept_devices: FloatArray  #: that jobs hold after their nodes were reclaimed
 
     def mean(self, values: FloatArray, end_s: float) -> float:
         """Mean over time until `end_s`; 0 for no time."""
-        lengths_s = np.diff(np.append(self.at_s, end_s)).clip(min=0.0)
-        total_s = float(lengths_s.sum())
-        return float(values @ lengths_s) / total_s if total_s > 0 else 0.0
+        total_s = float(np.diff(np.append(self.at_s, end_s)).clip(min=0.0).sum())
+        return self.sum_s(values, end_s) / total_s if total_s > 0 else 0.0
+
+    def sum_s(self, values: FloatArray, end_s: float) -> float:
+        """Sum of values times seconds until `end_s`."""
+        return float(values @ np.diff(np.append(self.at_s, end_s)).clip(min=0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +95,13 @@ class SimOutcome:
     decision_s: FloatArray  #: (num_events,) CPU seconds of each turn of the head; not reproducible
     cpu_s: float  #: of the whole run; not reproducible
     pool: Pool | None = None  #: nodes that were borrowed
-    kept_device_s: float = 0.0  #: device-seconds on nodes that had been reclaimed
+    refused_bookings: Mapping[str, BookingRefusal] = field(default_factory=dict)  #: by id
     unnoticed_device_s: float = 0.0  #: likewise on devices that were gone, until the head heard of that
+
+    @property
+    def kept_device_s(self) -> float:
+        """Device-seconds on nodes that had been reclaimed."""
+        return self.usage.sum_s(self.usage.kept_devices, self.end_s)
 
     def mean_devices(self, from_s: float, until_s: float) -> float:
         """That were there in this time: owned ones, and on average borrowed ones."""
@@ -149,6 +162,7 @@ def _outcome(job: SimJob, **became: Any) -> JobOutcome:
         tenant=job.spec.tenant,
         requested_devices=job.requested_devices,
         job_class=job.spec.job_class,
+        job_kind=job.kind,
         submit_s=job.submit_s,
         is_buggy=job.dies_at_step is not None,
         num_steps=job.num_steps,

@@ -1,10 +1,9 @@
-"""Borrowed nodes of a simulated world: when each is idle, from the log of a machine that lends them."""
+"""Tables given with a log: borrowed nodes, when each is idle, of a machine that lends them; and bookings."""
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -14,16 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import FloatArray
+from swell.model.booking import Booking
 from swell.model.errors import InvalidInput
-from swell.model.event import AnyEvent, NodeJoined, NodeLost, NodeWarned
+from swell.model.event import AnyEvent, BookingMade, NodeJoined, NodeLost, NodeWarned
 from swell.model.node import Node
-from swell.sim.traces.source import Source
+from swell.sim.traces.entry import InvalidLine
+from swell.sim.traces.record import Source
+from swell.sim.traces.table import Row, TableFormat, column, count, needed_column, number, text
 
 HOUR_S = 3600.0
 
 
-NEEDED = ("node", "start_s", "end_s")
-DEVICES = "devices"
 #: Times from here on are seconds since 1970, and the log begins with the first of them.
 CALENDAR_S = 1e9
 #: In the column `end_s`: still idle when the log ends.
@@ -124,23 +124,23 @@ class Pool:
         return np.array(rows, dtype=np.float64).reshape(-1, 3).T
 
 
-class KeptDevices:
-    """Devices that jobs hold after their nodes were reclaimed, summed over time."""
-
-    def __init__(self) -> None:
-        self.device_s = 0.0
-        self._now_s, self._num = 0.0, 0
-
-    def note(self, now_s: float, num: int) -> None:
-        """So many from now on."""
-        self.device_s += (now_s - self._now_s) * self._num
-        self._now_s, self._num = now_s, num
-
-
 def _borrowed(interval: NodeInterval, kind: str) -> Node:
     name = interval.node
     devices = tuple(f"{name}.{device}" for device in range(interval.num_devices))
     return Node(name=name, devices=devices, kind=kind, is_borrowed=True)
+
+
+#: Rows of a log of idle nodes, in any order.
+POOL = TableFormat(
+    name="pool",
+    title="idle nodes",
+    columns={
+        "node": needed_column("node", parse=text),
+        "start_s": needed_column("start_s", parse=number),
+        "end_s": needed_column("end_s", parse=number),
+        "num_devices": column("devices", parse=count),
+    },
+)
 
 
 def read_pool(file: Path) -> Pool:
@@ -152,11 +152,9 @@ def read_pool(file: Path) -> Pool:
     Raises:
         InvalidInput: a row breaks a rule, idle intervals of one node overlap, or there is no interval.
     """
-    lines = Source(file).lines()
-    columns = _columns(file, next(lines, (1, ""))[1])
-    numbered = [(number, _interval(file, number, text, columns)) for number, text in lines]
+    numbered = list(POOL.rows(Source(file), _interval))
     if not numbered:
-        raise InvalidInput(f"{file} holds no idle interval; add rows of {','.join(NEEDED)}")
+        raise InvalidInput(f"{file} holds no idle interval; add rows of node,start_s,end_s")
     _check_overlap(file, numbered)
     intervals = [interval for _, interval in numbered]
     begin_s = min(interval.start_s for interval in intervals)
@@ -169,63 +167,28 @@ def read_pool(file: Path) -> Pool:
 
 def read_names(file: Path) -> tuple[str, ...]:
     """Names of nodes, one a line. Raises InvalidInput if there is none."""
-    names = tuple(text.strip() for _, text in Source(file).lines())
+    names = tuple(line.strip() for _, line in Source(file).lines())
     if not names:
         raise InvalidInput(f"{file} names no node; write one name a line")
     return names
 
 
-def _columns(file: Path, heading: str) -> Mapping[str, int]:
-    """Column name -> position."""
-    columns = {name.strip(): at for at, name in enumerate(_cells(heading))}
-    if missing := [name for name in NEEDED if name not in columns]:
-        raise InvalidInput(
-            f"{file}, line 1: there is no column {missing[0]!r}; a log of idle nodes begins with the line "
-            f"{','.join(NEEDED)}, and {DEVICES} is optional"
-        )
-    return columns
-
-
-def _cells(text: str) -> list[str]:
-    return next(csv.reader([text]), [])
-
-
-def _interval(file: Path, number: int, text: str, columns: Mapping[str, int]) -> NodeInterval:
-    def cell(name: str) -> str:
-        return cells[columns[name]].strip()
-
-    def fail(rule: str) -> InvalidInput:
-        return InvalidInput(f"{file}, line {number}: {rule}")
-
-    cells = _cells(text)
-    if len(cells) <= max(columns.values()):
-        raise fail(f"has {len(cells)} columns, and the first line has {len(columns)}; correct one of the two")
-    if not cell("node"):
-        raise fail("names no node; each row is about one")
-    start_s, end_s = (_seconds(cell(name), name, fail) for name in ("start_s", "end_s"))
+def _interval(row: Row) -> NodeInterval:
+    """Raises InvalidLine."""
+    node, start_s, end_s, num_devices = row["node"], row["start_s"], row["end_s"], row.get("num_devices")
+    if None in (node, start_s, end_s):
+        raise InvalidLine("a cell is blank; each row is about a node, and has two finite numbers of seconds")
     if start_s < 0.0:
-        raise fail(f"start_s is {start_s:g}; times are seconds since the beginning of the log, 0 at least")
-    if end_s == STILL_IDLE:
-        end_s = math.inf
+        raise InvalidLine(f"start_s is {start_s:g}; a log begins at 0 s")
+    end_s = math.inf if end_s == STILL_IDLE else end_s
     if not end_s > start_s:
-        raise fail(
-            f"node {cell('node')!r} is idle from {start_s:g} s to {end_s:g} s; an interval ends after its "
+        raise InvalidLine(
+            f"node {node!r} is idle from {start_s:g} s to {end_s:g} s; an interval ends after its "
             f"start, or with {STILL_IDLE:g} if the node was still idle"
         )
-    devices = cell(DEVICES) if DEVICES in columns else "1"
-    if not devices.isdecimal() or int(devices) < 1:
-        raise fail(f"{DEVICES} is {devices!r}; a node has a whole number of devices, 1 at least")
-    return NodeInterval(cell("node"), start_s, end_s, int(devices))
-
-
-def _seconds(text: str, name: str, fail: Callable[[str], InvalidInput]) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise fail(f"{name} is {text!r}; write a finite number of seconds")
-    return value
+    if num_devices is not None and num_devices < 1:
+        raise InvalidLine(f"devices is {num_devices}; a node has 1 at least")
+    return NodeInterval(node, start_s, end_s, num_devices or 1)
 
 
 def _check_overlap(file: Path, numbered: list[tuple[int, NodeInterval]]) -> None:
@@ -237,3 +200,49 @@ def _check_overlap(file: Path, numbered: list[tuple[int, NodeInterval]]) -> None
                 f"{other.start_s:g} s, see line {min(first, second)}; idle intervals of one node may not "
                 "overlap: join the two rows or correct one"
             )
+
+
+#: Seconds are those since the first submission of the log.
+BOOKINGS = TableFormat(
+    name="bookings",
+    title="bookings",
+    columns={
+        "id": needed_column("id", parse=text),
+        "begin_s": needed_column("begin_s", parse=number),
+        "end_s": needed_column("end_s", parse=number),
+        "num_devices": column("num_devices", "devices", parse=count),
+        "node": column("node", parse=text),
+        "made_s": column("made_s", parse=number),
+    },
+)
+
+
+def read_bookings(file: Path) -> list[BookingMade]:
+    """Each booking when it is asked for: at the beginning, unless the column `made_s` says otherwise.
+
+    Rows of one id are times of one booking. One with a node and without a number is of all its devices.
+
+    Raises:
+        InvalidInput: a row breaks a rule.
+    """
+    rows: dict[str, list[Row]] = {}
+    for _, row in BOOKINGS.rows(Source(file), _checked):
+        rows.setdefault(row["id"], []).append(row)
+    made = []
+    for name, own in rows.items():
+        booking = Booking(
+            id=name,
+            num_devices=own[0].get("num_devices") or 0,
+            node=own[0].get("node") or "",
+            times_s=tuple(sorted((row["begin_s"], row["end_s"]) for row in own)),
+        )
+        made.append(BookingMade(at_s=own[0].get("made_s") or 0.0, booking=booking))
+    return made
+
+
+def _checked(row: Row) -> Row:
+    if None in (row["id"], row["begin_s"], row["end_s"]) or row["begin_s"] >= row["end_s"]:
+        raise InvalidLine("a booking has an id, and ends after its begin")
+    if not row.get("num_devices") and not row.get("node"):
+        raise InvalidLine("a booking is of a number of devices, or of a node")
+    return row

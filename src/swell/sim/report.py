@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from swell.model.job import AfterRefusal
 from swell.model.quantities import span
-from swell.model.quota import Quota, told_quotas
+from swell.model.quota import Quota, told_quotas, told_tenant, told_weights
 from swell.model.target import ShareKind
-from swell.sim.faults import FaultRates
+from swell.sim.faults import NO_FAULTS, FaultRates
 from swell.sim.kind_nodes import KindNodes
-from swell.sim.metrics import Metrics, TenantMetrics
+from swell.sim.metrics import GroupMetrics, Metrics, TenantMetrics
 from swell.sim.outcome import JobOutcome, holdings, pauses, starts
-from swell.sim.traces.record import plural
+from swell.sim.traces.entry import plural
 
 #: Fields of an outcome that are no column as they are.
 NOT_LISTED = ("sizes", "segments")
@@ -31,19 +32,6 @@ COLUMNS = (
     "starts",
     "pauses",
 )
-#: `html_report.COLUMNS` says what each means.
-HEADINGS = (
-    *("POLICY", "DEADLINES MET", "HOURS IN TIME", "ADMITTED", "REFUSED", "LATE", "DONE", "MEAN TIME"),
-    *("99% WITHIN", "ALL WITHIN", "MEAN WAIT", "EFFICIENCY", "IN USE", "RESIZES"),
-)
-#: Jobs that were refused a promise and tried all the same, and how many of them met their deadlines: all
-#: deadlines met count these too.
-UNPROMISED_HEADINGS = ("POLICY", "UNPROMISED", "UNPROMISED MET")
-#: What was lent until the last job ended, how many nodes give as much if they never leave, and device-seconds
-#: that jobs held on nodes that had been reclaimed.
-POOL_HEADINGS = ("POLICY", "NODE-HOURS LENT", "EQUIVALENT NODES", "KEPT")
-#: How equal the shares of deadlines met are between tenants, and who has the smallest.
-TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "DEADLINES MET")
 #: Begins a line about deadlines that the log does not have.
 INVENTED = "invented deadlines"
 _DEADLINE = "deadline = "
@@ -67,7 +55,22 @@ class ClusterSize(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return f"{racks}{self.nodes // self.racks}x{self.devices_per_node}{islands}"
 
 
-class Truth(msgspec.Struct, frozen=True, kw_only=True):
+class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the truth differs from what profiles say, and what users do."""
+
+    seed: int = 0
+    resize_cost: str = "changed"
+    noise: float = 0.0
+    profile_error: float = 0.0
+    node_mtbf_s: float | None = None
+    fault_rates: FaultRates = NO_FAULTS
+    refused: AfterRefusal = AfterRefusal.SOFT  #: what becomes of strict jobs that are refused
+    cores: float | None = None  #: of each owned node, which jobs share; None: each device has its own
+    quotas: dict[str, Quota] = {}  #: of devices, by tenant
+    weights: dict[str, float] = {}  #: by tenant, of those that have another than 1
+
+
+class Truth(Assumptions, frozen=True, kw_only=True):
     """Against what truth a figure was simulated: with these and the same version it comes out again."""
 
     trace: str
@@ -75,22 +78,11 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int  #: of the trace's, because something that a simulation needs could not be filled
     filled: tuple[str, ...]
     profiles: str
-    resize_cost: str
-    noise: float
-    profile_error: float
-    node_mtbf_s: float | None
     node_mttr_s: float | None
-    fault_rates: FaultRates
-    seed: int
-    #: Share of deadlines that no schedule could beat, had it known all jobs, if asked for: `sim.bound`.
-    offline_bound: float | None
     settings: dict[str, float | str]  #: of the head
     version: str
     pool: str | None = None  #: log of the nodes that were borrowed
-    refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
-    cores: float | None = None  #: of each owned node, which jobs share; None: each device had its own
-    cpu_shares: ShareKind | None = None  #: how they did
-    quotas: dict[str, Quota] = {}  #: of devices, by tenant
+    cpu_shares: ShareKind | None = None  #: how jobs share cores
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,11 +113,104 @@ def _row(policy: str, job: JobOutcome) -> list[object]:
     return ["" if values[name] is None else values[name] for name in COLUMNS]
 
 
-class ResultTable(NamedTuple):
-    """A heading for each column, and as many cells in each row."""
+class Figure(NamedTuple):
+    """A column of tables of figures."""
 
-    headings: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    field: str  #: of the metrics that a row is about
+    told: Callable[[Any], str]
+    heading: str  #: in a terminal
+    name: str  #: in the HTML report
+    meaning: str
+
+
+#: How figures are told.
+FORMS: dict[str, Callable[[Any], str]] = {
+    "count": "{:,}".format,
+    "hours": lambda hours: "-" if hours is None else f"{hours:,.1f}",
+    "part": lambda value: "-" if value is None else f"{value:.3f}",
+    "percent": "{:.1%}".format,
+    "tenant": told_tenant,
+    "time": lambda seconds: "-" if seconds is None else span(seconds),
+    "word": str,
+}
+_FIGURES = """
+deadline_satisfaction part | DEADLINES MET | deadlines met
+    share of jobs with a deadline that ended at or before it; a refused job that ends counts as missed
+hours_in_time hours | HOURS IN TIME | device-hours in time
+    what the jobs that met their deadlines take on one device each
+admitted count | ADMITTED | admitted | jobs with a deadline that were admitted
+rejected count | REFUSED | refused | jobs that ended because they were refused
+admitted_late count | LATE | late though admitted
+    admitted jobs that missed their deadline: broken promises, if the policy makes promises
+completed count | DONE | completed | jobs that met their end condition
+avg_jct_s time | MEAN TIME | mean time to the end | from submission, of completed jobs
+p99_jct_s time | 99% WITHIN | 99 of 100 end within | the same, 99th percentile
+makespan_s time | ALL WITHIN | all ended after | from the first submission to the last end
+avg_queue_s time | MEAN WAIT | mean wait | from submission to the first step
+cluster_efficiency part | EFFICIENCY | efficiency
+    mean over time and devices of a job's speed / its speed on one device
+device_utilization part | IN USE | devices in use | share of all device time that jobs had
+resizes count | RESIZES | resizes | of running jobs
+unpromised count | UNPROMISED | tried without a promise
+    jobs whose promise was refused, and that ran all the same
+met_unpromised count | UNPROMISED MET | of these in time | how many of them met their deadlines
+name word | KIND | kind of job | elastic, fixed (a command that keeps its size) or session
+jobs count | JOBS | jobs | of this kind
+timed_out count | TIMED OUT | timed out | ended at their limit of time
+jain_index part | FAIRNESS | fairness
+    Jain's index of the tenants' shares of deadlines met; 1: all are equal
+worst_tenant tenant | WORST-SERVED TENANT | worst-served tenant
+    the one with the smallest share of deadlines met
+worst_satisfaction part | DEADLINES MET | deadlines met | its share of deadlines met
+share_deviation percent | SHARE DEVIATION | share deviation
+    the most by which an account was off its fair share over a week
+resource_integral_node_h hours | NODE-HOURS LENT | node-hours lent
+    what the pool lent until the last job ended
+equivalent_nodes hours | EQUIVALENT NODES | equivalent nodes
+    nodes that give as much if they never leave
+kept_device_s time | KEPT | kept too long
+    device time that jobs had on nodes after their owner wanted them back
+"""
+
+
+def _read_figures() -> Iterator[Figure]:
+    for line in re.split(r"\n(?=\S)", _FIGURES.strip()):
+        of, *texts = re.split(r" \| |\n +", line)
+        field, form = of.split()
+        yield Figure(field, FORMS[form], *texts)
+
+
+FIGURES = {figure.field: figure for figure in _read_figures()}
+#: Figures of the tables, in order.
+OVERALL = (
+    *("deadline_satisfaction", "hours_in_time", "admitted", "rejected", "admitted_late", "completed"),
+    *("avg_jct_s", "p99_jct_s", "makespan_s", "avg_queue_s", "cluster_efficiency", "device_utilization"),
+    "resizes",
+)
+UNPROMISED = ("unpromised", "met_unpromised")
+BY_KIND = ("name", "jobs", "admitted", "admitted_late", "completed", "timed_out", "avg_queue_s")
+BETWEEN_TENANTS = ("jain_index", "worst_tenant", "worst_satisfaction")
+SHARES = ("share_deviation",)
+POOL = ("resource_integral_node_h", "equivalent_nodes", "kept_device_s")
+
+
+class ResultTable(NamedTuple):
+    """A row of figures for each policy, or for each part of its jobs."""
+
+    figures: Sequence[Figure]
+    found: Sequence[tuple[str, Metrics | GroupMetrics | TenantMetrics]]  #: by policy
+
+    @property
+    def headings(self) -> list[str]:
+        return ["POLICY", *(figure.heading for figure in self.figures)]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """As many cells in each as there are headings."""
+        return [
+            [policy, *(one.told(getattr(metrics, one.field)) for one in self.figures)]
+            for policy, metrics in self.found
+        ]
 
 
 def conditions(results: Sequence[PolicyResult]) -> list[str]:
@@ -135,30 +220,23 @@ def conditions(results: Sequence[PolicyResult]) -> list[str]:
         f"{truth.trace}: {plural(truth.jobs, 'job')} on {machines(results[0])} ({truth.profiles}), "
         f"resize cost {truth.resize_cost}, noise {truth.noise:g}{_faults(truth)}, seed {truth.seed}",
         *([f"quotas: {told_quotas(truth.quotas)}"] if truth.quotas else []),
+        *([f"weights: {told_weights(truth.weights)}"] if truth.weights else []),
         *(f"{INVENTED if _DEADLINE in line else 'filled'}: {line}" for line in truth.filled),
     ]
 
 
-def result_tables(results: Sequence[PolicyResult]) -> Iterator[ResultTable]:
+def result_tables(results: Sequence[PolicyResult]) -> list[ResultTable]:
     """The figures of all policies first; then those that not every run has."""
-    truth = results[0].truth
-    yield ResultTable(HEADINGS, [_policy_row(result) for result in results])
-    if any(result.metrics.unpromised for result in results):
-        yield ResultTable(UNPROMISED_HEADINGS, [_unpromised_row(result) for result in results])
-    if rows := [
-        _tenant_row(result.policy, found) for result in results if (found := result.metrics.fairness)
-    ]:
-        yield ResultTable(TENANT_HEADINGS, rows)
-    if truth.pool is not None:
-        yield ResultTable(POOL_HEADINGS, [_pool_row(result) for result in results])
-
-
-def bound_in_words(truth: Truth) -> str | None:
-    """None where no bound was asked for."""
-    if truth.offline_bound is None:
-        return None
-    most = f"more than {truth.offline_bound:.3f} of the deadlines"
-    return f"Upper bound: no schedule meets {most}, even if it knows all jobs in advance."
+    every = [(result.policy, result.metrics) for result in results]
+    tables: dict[tuple[str, ...], Sequence[tuple[str, Metrics | GroupMetrics | TenantMetrics]]] = {
+        OVERALL: every,
+        UNPROMISED: every if any(found.unpromised for _, found in every) else (),
+        BY_KIND: [(policy, one) for policy, found in every for one in found.by_kind],
+        BETWEEN_TENANTS: [(policy, found.fairness) for policy, found in every if found.fairness],
+        SHARES: [(policy, found) for policy, found in every if found.share_deviation is not None],
+        POOL: every if results[0].truth.pool is not None else (),
+    }
+    return [ResultTable([FIGURES[one] for one in names], found) for names, found in tables.items() if found]
 
 
 def machines(result: PolicyResult) -> str:
@@ -180,46 +258,3 @@ def _faults(truth: Truth) -> str:
     rates = ((name, getattr(truth.fault_rates, name)) for name in truth.fault_rates.__struct_fields__)
     text += "".join(f", {name} faults {rate:g}" for name, rate in rates if rate)
     return text
-
-
-def _policy_row(result: PolicyResult) -> tuple[str, ...]:
-    metrics = result.metrics
-    return (
-        result.policy,
-        _share(metrics.deadline_satisfaction),
-        "-" if metrics.deadline_satisfaction is None else f"{metrics.met_device_h:,.1f}",
-        f"{metrics.admitted:,}",
-        f"{metrics.rejected:,}",
-        f"{metrics.admitted_late:,}",
-        f"{metrics.completed:,}",
-        _time(metrics.avg_jct_s),
-        _time(metrics.p99_jct_s),
-        _time(metrics.makespan_s),
-        _time(metrics.avg_queue_s),
-        _share(metrics.cluster_efficiency),
-        _share(metrics.device_utilization),
-        f"{metrics.resizes:,}",
-    )
-
-
-def _unpromised_row(result: PolicyResult) -> tuple[str, ...]:
-    return (result.policy, f"{result.metrics.unpromised:,}", f"{result.metrics.met_unpromised:,}")
-
-
-def _pool_row(result: PolicyResult) -> tuple[str, ...]:
-    metrics = result.metrics
-    lent_node_h, num_nodes = metrics.resource_integral_node_h or 0.0, metrics.equivalent_nodes or 0.0
-    return (result.policy, f"{lent_node_h:,.1f}", f"{num_nodes:,.1f}", _time(metrics.kept_device_s or 0.0))
-
-
-def _tenant_row(policy: str, found: TenantMetrics) -> tuple[str, ...]:
-    worst = found.worst_tenant or "(none)"
-    return (policy, _share(found.jain_index), worst, _share(found.worst_satisfaction))
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _time(seconds: float | None) -> str:
-    return "-" if seconds is None else span(seconds)

@@ -18,10 +18,8 @@ from swell.model.event import AnyEvent
 from swell.model.node import Islands, Node
 from swell.model.options import Sizes
 from swell.model.view import JobView, Story
-from swell.sim.gangs import SimGangs
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome, SegmentLog, SimOutcome, Usage, outcome_of, too_large
-from swell.sim.pool import KeptDevices
 from swell.sim.world import Scenario, SimulatedWorld
 
 #: Each is a thing that the head knows by name: ten times what decisions are measured on is as far as it goes.
@@ -51,7 +49,7 @@ def simulate(
     Raises:
         ValueError: two jobs have one id.
     """
-    pool, kept, num_ended = scenario.pool, KeptDevices(), 0
+    num_ended = 0
     jobs = _by_id(scenario.jobs)
     outcomes = _refused(scenario, core.domain.sizes)
     coming = sorted((job for job in scenario.jobs if job.id not in outcomes), key=lambda job: job.submit_s)
@@ -68,13 +66,12 @@ def simulate(
         progress(num_ended)
 
     def end_turn(now_s: float) -> None:
-        recorder.end_turn(now_s, world.all_gangs)
-        if pool is not None:
-            kept.note(now_s, world.num_kept)
+        recorder.end_turn(now_s, world)
         listen(core)
 
     recorder = TurnLog(core, note_end, with_offers)
     world = SimulatedWorld(replace(scenario, jobs=coming), end_turn, log)
+    world.weigh = core.weigh_booking
     begun_s = time.process_time()
     loop.run(world, recorder, core)
     cpu_s = time.process_time() - begun_s
@@ -88,9 +85,9 @@ def simulate(
         num_events=len(recorder.decision_s),
         decision_s=np.array(recorder.decision_s),
         cpu_s=cpu_s,
-        pool=pool,
-        kept_device_s=kept.device_s,
+        pool=scenario.pool,
         unnoticed_device_s=world.all_gangs.unnoticed_device_s,
+        refused_bookings=world.refused_bookings,
     )
 
 
@@ -109,7 +106,7 @@ def _refused(scenario: Scenario, sizes: Sizes) -> dict[str, JobOutcome]:
     return {
         job.id: too_large(job, most, sizes)
         for job, most in needs
-        if not job_sizes(job.spec, most, sizes).size
+        if not job_sizes(job.spec, most, Sizes.EVERY if job.spec.fixed else sizes).size
     }
 
 
@@ -159,29 +156,30 @@ class TurnLog:
         self.decision_s = array("d")
         self._keep = note_end or self._remember
         self._begun_s: float | None = None
-        self._usage = array("d")  #: three numbers an entry
-        self._version = -1
+        self._usage = array("d")  #: five numbers an entry
+        self._version = (-1, -1)
 
     # ------------------------------------------------------------ as a journal
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self._begun_s = time.process_time()
 
     # ------------------------------------------------------------ as an observer
-    def end_turn(self, now_s: float, gangs: SimGangs) -> None:
+    def end_turn(self, now_s: float, world: SimulatedWorld) -> None:
         if self._begun_s is not None:
             self.decision_s.append(time.process_time() - self._begun_s)
             self._begun_s = None
         for view in self._core.ended_views(self._with_offers):
             self._keep(view)
-        if gangs.version != self._version:
-            self._version = gangs.version
-            self._usage.extend((now_s, *gangs.usage()))
+        version = world.all_gangs.version, world.num_node_changes
+        if version != self._version:
+            self._version = version
+            self._usage.extend((now_s, *world.all_gangs.usage(), world.num_devices, world.num_kept))
 
     def _remember(self, view: JobView) -> None:
         self.ended.setdefault(view.id, view)
 
     def usage(self) -> Usage:
-        columns = np.array(self._usage).reshape(-1, 3).T
+        columns = np.array(self._usage).reshape(-1, 5).T
         return Usage(*columns)
 
 

@@ -28,10 +28,9 @@ from swell.model.options import Sizes
 from swell.model.target import ShareKind
 from swell.model.view import JobView
 from swell.sim.change_cost import MeasuredCost
-from swell.sim.gang import SimGang
+from swell.sim.gang import SharedCores, SimGang
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
-from swell.sim.shared_cores import SharedCores
 from swell.sim.simulate import TurnLog
 from swell.sim.true_speed import TrueRates
 from swell.sim.world import Scenario, SimulatedWorld
@@ -42,6 +41,8 @@ from swell.throughput.curve import NO_CROSSING, Crossing
 REPORT_S = 60.0
 #: What is believed of gangs on more hosts is taken to be as of so many.
 MOST_HOSTS = 8
+#: Share of its limit of time after which a fixed job that takes the longest ends by itself.
+WITHIN_LIMIT = 0.999
 #: Workers. Policies may choose any size; of larger gangs those between two powers of two are interpolated.
 EVERY_UP_TO = 64
 
@@ -115,7 +116,7 @@ def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -
     recorder = TurnLog(core)
 
     def end_turn(now_s: float) -> None:
-        recorder.end_turn(now_s, world.all_gangs)
+        recorder.end_turn(now_s, world)
 
     scenario = Scenario(
         nodes=standing.saved.cluster.nodes,
@@ -194,6 +195,10 @@ class PlatformState:
         training.known_sets = {frozenset(training.devices)}
         if record.phase.holds_devices and record.progress.rate_per_s > 0.0:
             training.rate_per_s = training.true_rate_per_s
+        if record.begun_s is not None and training.devices:
+            training.formed_s, training.rate_per_s = record.begun_s, training.true_rate_per_s
+            done = (self.now_s - record.begun_s) * training.rate_per_s
+            training.steps = min(done, job.num_steps - LEAST_REMAINING_STEPS)
         return training
 
 
@@ -242,6 +247,8 @@ def sim_job(record: JobRecord, belief: FittedBelief, num_devices: int) -> SimJob
         ValueError: nothing is believed of it: it has not been measured, or it has no size on this cluster.
     """
     sizes = _told_sizes(job_sizes(record.spec, num_devices, Sizes.EVERY))
+    if record.spec.fixed is not None and sizes.size:
+        return _fixed_job(record, record.spec.fixed.time_s, sizes)
     rate_per_s = belief.of(record.id).rates_per_s(sizes)
     sizes, rate_per_s = sizes[rate_per_s > 0.0], rate_per_s[rate_per_s > 0.0]
     if record.progress.total_steps is None or not sizes.size:
@@ -254,6 +261,22 @@ def sim_job(record: JobRecord, belief: FittedBelief, num_devices: int) -> SimJob
         speed=TrueRates(sizes, rate_per_s, crossing=_crossing(record, belief, sizes, rate_per_s)),
         batches=None if record.spec.max_batch is None else BatchBelief(record.id, belief),
         num_steps=max(1, math.ceil(record.progress.total_steps)),
+        model=record.spec.name,
+    )
+
+
+def _fixed_job(record: JobRecord, limit_s: float, sizes: IntArray) -> SimJob:
+    """It is believed to take as long as others of its name, or else nearly all the time that it may take."""
+    length_s = min(record.spec.estimate_s or limit_s, WITHIN_LIMIT * limit_s)
+    num_steps = max(1, round(length_s))
+    speed = TrueRates(sizes, np.full(sizes.shape, num_steps / length_s))
+    return SimJob(
+        id=record.id,
+        submit_s=record.submitted_s,
+        spec=record.spec,
+        profile=_no_profile(),
+        speed=speed,
+        num_steps=num_steps,
         model=record.spec.name,
     )
 

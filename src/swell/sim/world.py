@@ -9,6 +9,7 @@ from functools import partial
 
 from swell.core.kinds import named_kinds
 from swell.model import event as events
+from swell.model.booking import Booking, BookingRefusal
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang, WakeAt
 from swell.model.node import Node
 from swell.model.target import ShareKind
@@ -74,6 +75,10 @@ class SimulatedWorld:
         self._scenario, self._timings, self._faults = scenario, scenario.timings, scenario.faults
         self.now_s = 0.0
         self._end_turn = end_turn
+        self.weigh: Callable[[Booking], BookingRefusal | None] = lambda booking: (
+            None
+        )  #: the head's word on it
+        self.refused_bookings: dict[str, BookingRefusal] = {}  #: by id
         self._queue = EventQueue()
         self._told: list[events.AnyEvent] = []
         self.all_gangs = SimGangs(
@@ -86,6 +91,7 @@ class SimulatedWorld:
         self._failed_s: dict[str, float] = {}  #: node -> since when it is gone, of which no event has told
         for node in nodes:
             self.all_gangs.join(node, scenario.cpu_shares)
+        self.num_node_changes = 0  #: nodes that the head has heard to leave or to join
         self._wake_s = math.inf
         self._num_idle_wakes = 0
         self._open(nodes)
@@ -93,8 +99,15 @@ class SimulatedWorld:
             self.expect(event)
 
     @property
+    def num_devices(self) -> int:
+        """That are there, as far as the head has heard."""
+        return len(self._devices)
+
+    @property
     def num_kept(self) -> int:
-        """Devices on which a gang still is though their node has left."""
+        """Devices on which a gang still is though their node, a borrowed one, has left."""
+        if self._scenario.pool is None:
+            return 0
         gangs = self.all_gangs.training.values()
         return sum(len(gang.occupied.difference(self._devices)) for gang in gangs)
 
@@ -121,6 +134,8 @@ class SimulatedWorld:
                 happening = partial(self._fail_node, event.name)
             case events.NodeJoined():
                 happening = partial(self._return_node, event.node)
+            case events.BookingMade():
+                happening = partial(self._book, event)
             case _:
                 happening = partial(self._tell, event)
         self._queue.put(event.at_s, happening)
@@ -192,6 +207,15 @@ class SimulatedWorld:
     def _tell(self, event: events.AnyEvent, now_s: float) -> None:
         self._told.append(event)
 
+    def _book(self, event: events.BookingMade, now_s: float) -> None:
+        """The head is asked first, once it has heard of all else that is due."""
+        if self._told:
+            self._queue.put(now_s, partial(self._book, event))
+        elif (refusal := self.weigh(event.booking)) is None:
+            self._told.append(event)
+        else:
+            self.refused_bookings[event.booking.id] = refusal
+
     def _end_trial(self, job_id: str, now_s: float) -> None:
         trial = self._trials.pop(job_id, None)
         if trial is not None:  # else it was called off
@@ -231,6 +255,7 @@ class SimulatedWorld:
         del self._nodes[node.name]
         self._failed_s.pop(node.name, None)
         self._devices -= gone
+        self.num_node_changes += 1
         self._told.append(events.NodeLost(at_s=self.now_s, name=node.name))
         self.all_gangs.lose(gone, self.now_s)
 
@@ -240,5 +265,6 @@ class SimulatedWorld:
         if node.name not in self._nodes:
             self._nodes[node.name] = node
             self._devices |= frozenset(node.devices)
+            self.num_node_changes += 1
             self.all_gangs.join(node, self._scenario.cpu_shares)
             self._told.append(events.NodeJoined(at_s=now_s, node=node))

@@ -76,6 +76,11 @@ class FreeProfile:
         group = int(self._group[taker]) if self._of_group else NO_GROUP
         return math.inf if group == NO_GROUP else self._of_group[group].free_device_s(until_s)
 
+    def leave_groups(self, is_leaving: BoolArray) -> None:
+        """These (J,) takers are in no group from now on."""
+        if self._of_group:
+            self._group = np.where(is_leaving, NO_GROUP, self._group)
+
     def in_groups(self, rows: IntArray) -> BoolArray:
         """(n,) who is in a group."""
         if not self._of_group:

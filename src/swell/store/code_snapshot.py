@@ -1,4 +1,4 @@
-"""Which files below a folder are a job's code, and copies of them.
+"""Which files below a folder are a job's code, and what they hold.
 
 The folder is a submitter's, and may change while it is read: nothing in it is run, and no link followed.
 """
@@ -20,13 +20,10 @@ from pathlib import Path
 import msgspec
 from pathspec import GitIgnoreSpec
 
-from swell.model.code import CodeFile, CodeTree, object_path
+from swell.model.code import SOURCES, CodeFile, CodeLimits, CodeTree, is_within
 from swell.model.quantities import format_bytes, span
+from swell.wire.job_inputs import VALUES_SUFFIX
 from swell.wire.untrusted_files import read_regular
-from swell.wire.whole_files import write_whole
-
-#: Files of these kinds decide how fast a job is, besides its script.
-SOURCES = (".py", ".yaml", ".yml", ".toml", ".cfg", ".ini")
 
 MIB = 2**20
 IGNORE_FILE = ".swellignore"
@@ -57,31 +54,32 @@ GIT_ENVIRON = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeLimits:
-    """How much a snapshot may hold."""
-
-    code_file_mib: float = 1.0  #: a larger file that git does not track is left out
-    code_total_mib: float = 100.0
-    code_num_files: int = 10_000
-
-
 class CodeNotFound(ValueError):
     """It cannot be said which files are the job's code, or they are too many; the text names the remedy."""
 
 
-class SnapshotRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose code is to be copied, and where to. All paths are real ones."""
+class CodeTooLarge(CodeNotFound):
+    """It exceeds a limit of its size."""
+
+
+class SnapshotRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Whose code is to be copied. All paths are real ones."""
 
     workdir: str
     script: str | None  #: it is copied in any case, and what lies in its folder if that is not below workdir
     limits: CodeLimits
-    state_dir: str  #: where contents are kept already; nothing in it is code
-    draft: str  #: a new folder, for new contents
+    but_not: tuple[str, ...] = ()  #: folders whose content is never code
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders that are looked through."""
+        if self.script is None or is_within(self.script, self.workdir):
+            return (self.workdir,)
+        return self.workdir, os.path.dirname(self.script)
 
 
-class CodeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found; the contents that are new lie in the draft, by digest."""
+class CodeSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What was found."""
 
     tree: CodeTree
     left_out: str  #: a sentence; empty: nothing that its owner could take for code
@@ -97,21 +95,19 @@ class CodeFiles:
     left_out: dict[str, str] = field(default_factory=dict)  #: path -> what it is
 
 
-def read_snapshot(request: SnapshotRequest) -> CodeSnapshot:
-    """Copy the code as it is now.
+def read_snapshot(request: SnapshotRequest) -> tuple[CodeSnapshot, dict[str, bytes]]:
+    """Read the code as it is now. Returns what was found, and the contents by digest.
 
     Raises:
         CodeNotFound: it exceeds a limit, or cannot be told from other files.
-        OSError: the script cannot be read, or there is no room for a copy.
+        OSError: the script cannot be read, or is no regular file.
     """
-    main, roots, limits = request.script, [request.workdir], request.limits
-    if main is not None and not _is_below(main, request.workdir):
-        roots.append(os.path.dirname(main))
-    own = os.path.realpath(request.state_dir), os.path.dirname(os.path.realpath(f"{request.state_dir}/code"))
-    found = find_code(roots, limits, own)
+    main, roots, limits = request.script, request.roots, request.limits
+    found = find_code(roots, limits, request.but_not)
     if main is not None:
         found.files[main] = os.lstat(main)
     files: dict[str, CodeFile] = {}
+    contents: dict[str, bytes] = {}
     found.num_bytes = 0  # they may have grown since
     for path, state in sorted(found.files.items()):
         most_bytes = max(state.st_size, int(limits.code_file_mib * MIB))
@@ -126,37 +122,9 @@ def read_snapshot(request: SnapshotRequest) -> CodeSnapshot:
             raise _too_much(found, limits)
         digest = hashlib.sha256(content).hexdigest()
         files[path] = CodeFile(digest, len(content), bool(state.st_mode & stat.S_IXUSR))
-        if not is_used(object_path(Path(request.state_dir), digest), len(content)):
-            write_whole(Path(request.draft, digest), content, mode=0o400)
-    tree = CodeTree(
-        roots=tuple(roots),
-        files=files,
-        links=dict(sorted(found.links.items())),
-        sources_digest=_digest_sources(roots, files, main),
-    )
-    return CodeSnapshot(tree=tree, left_out=_told(found.left_out, roots[0]))
-
-
-def is_used(path: Path, num_bytes: int) -> bool:
-    """Whether this content is there; then it counts as used now."""
-    try:
-        if path.stat().st_size != num_bytes:
-            return False
-        os.utime(path)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _digest_sources(roots: Iterable[str], files: dict[str, CodeFile], main: str | None) -> str:
-    lines = [] if main is None else [files[main].digest]
-    for number, root in enumerate(roots):
-        lines += [
-            f"{number} {os.path.relpath(path, root)} {file.digest}"
-            for path, file in files.items()
-            if path.endswith(SOURCES) and path.startswith(root + os.sep)
-        ]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        contents[digest] = content
+    tree = CodeTree(roots=roots, files=files, links=dict(sorted(found.links.items()))).known_by(main)
+    return CodeSnapshot(tree=tree, left_out=_told(found.left_out, roots[0])), contents
 
 
 def find_code(roots: Iterable[str], limits: CodeLimits, but_not: Collection[str]) -> CodeFiles:
@@ -178,7 +146,7 @@ def find_code(roots: Iterable[str], limits: CodeLimits, but_not: Collection[str]
         for num_seen, (path, is_tracked) in enumerate(_listed(root, but_not, until_s, left_out), 1):
             if num_seen % LOOK_AT_CLOCK_EVERY == 0 and time.monotonic() >= until_s:
                 raise _too_long(f"{num_seen} files were found, the last one in {os.path.dirname(path)}")
-            is_own = any(_is_below(path, other) for other in but_not)
+            is_own = any(is_within(path, other) for other in but_not)
             if is_own or (patterns and patterns.match_file(os.path.relpath(path, root))):
                 continue
             _take(found, path, is_tracked, limits)
@@ -193,6 +161,8 @@ def find_code(roots: Iterable[str], limits: CodeLimits, but_not: Collection[str]
 
 def _take(found: CodeFiles, path: str, is_tracked: bool, limits: CodeLimits) -> None:
     if path in found.files:  # one of the folders is below another one
+        return
+    if path.endswith(VALUES_SUFFIX) and not is_tracked:
         return
     try:
         path.encode()
@@ -309,10 +279,6 @@ def _is_no_code(folder: str, left_out: dict[str, str]) -> bool:
     if what:
         left_out[folder] = what
     return bool(what) or name.startswith(".")
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 # ---------------------------------------------------------------- what the user leaves out

@@ -236,7 +236,15 @@ def make_copy(folder: StateFolder, to: Path) -> Path:
     Raises StateError, OSError.
     """
     to.mkdir(mode=0o700, exist_ok=True)
-    _refuse_other_platform(folder, to)
+    name = _name_of(folder)
+    owner = (to / OWNER).read_text() if (to / OWNER).exists() else ""
+    if not owner:
+        write_whole(to / OWNER, name.encode(), is_synced=True)
+    elif owner != name:
+        raise StateError(
+            f"{to} has the copies of platform {owner}, and this is {name}; a folder has those of one: choose "
+            f"another one with --backup-to, or remove {to / OWNER} if that platform is gone"
+        )
     draft = to / DRAFT
     draft.unlink(missing_ok=True)
     back_up(folder, draft)
@@ -279,18 +287,6 @@ def restore_newest(folder: StateFolder, to: Path) -> tuple[Path, KeptAside, list
         return copy, restored, flaws
     why = "; ".join(flaws) or f"no file there is called {COPIES}"
     raise StateError(f"{to} has no sound copy ({why}); give a folder of `swell up --backup-to`")
-
-
-def _refuse_other_platform(folder: StateFolder, to: Path) -> None:
-    """Raises StateError; OSError."""
-    owner = (to / OWNER).read_text() if (to / OWNER).exists() else ""
-    if not owner:
-        write_whole(to / OWNER, _name_of(folder).encode(), is_synced=True)
-    elif owner != _name_of(folder):
-        raise StateError(
-            f"{to} has the copies of platform {owner}, and this is {_name_of(folder)}; a folder has those of "
-            f"one: choose another one with --backup-to, or remove {to / OWNER} if that platform is gone"
-        )
 
 
 def _name_of(folder: StateFolder) -> str:

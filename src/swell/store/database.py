@@ -192,7 +192,10 @@ class Database:
                     self._writer.rollback()
                     raise
                 if is_flushed:
-                    _flush(self._log, self.path)
+                    try:
+                        os.fdatasync(self._log)
+                    except OSError as error:
+                        raise _unwritable(self.path, error) from error
             self._stay()
 
     def give_back_space(self) -> None:
@@ -298,13 +301,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _flush(log: int, path: Path) -> None:
-    try:
-        os.fdatasync(log)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
 def _unwritable(path: Path, error: OSError) -> StateUnwritable:
     return StateUnwritable(f"cannot use {path}: {error.strerror}; {REMEDY}")
 
@@ -321,7 +317,10 @@ def copy_file(path: Path, target: Path) -> None:
         OSError: `target` cannot be written.
     """
     with explained(path), closing(sqlite3.connect(_uri(path, "ro"), uri=True, timeout=BUSY_TIMEOUT_S)) as raw:
-        _copy(raw, target)
+        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        raw.execute("VACUUM INTO ?", (str(target),))
+        sync(target)
+        sync(target.parent)
 
 
 def copy_as_it_is(path: Path, folder: Path) -> Path:
@@ -329,13 +328,6 @@ def copy_as_it_is(path: Path, folder: Path) -> Path:
     for file in filter(Path.exists, (path, log_of(path))):
         shutil.copyfile(file, folder / file.name)
     return folder / path.name
-
-
-def _copy(connection: sqlite3.Connection, target: Path) -> None:
-    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    connection.execute("VACUUM INTO ?", (str(target),))
-    sync(target)
-    sync(target.parent)
 
 
 def log_of(path: Path) -> Path:

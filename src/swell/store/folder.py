@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from swell.wire.untrusted_files import read_regular
 from swell.wire.whole_files import write_whole
 
 Options = TypeVar("Options", bound=msgspec.Struct)
+T = TypeVar("T")
 
 #: A page, which is overwritten in place.
 NOTICE_BYTES = 4096
@@ -34,20 +35,14 @@ class ApiAddress(msgspec.Struct, frozen=True, kw_only=True):
     port: int | None = None  #: of loopback HTTP, if it was asked for
     metrics_port: int | None = None  #: likewise, where only metrics are to be had
     metrics_address: str = "127.0.0.1"  #: at which that port is
+    network_url: str = ""  #: of the network, if it is served there
+    fingerprint: str = ""  #: SHA-256 of the certificate there, in hexadecimal digits
 
     @classmethod
-    def of_this_process(
-        cls, port: int | None = None, metrics_port: int | None = None, metrics_address: str = "127.0.0.1"
-    ) -> ApiAddress:
-        """The calling process, which also listens on these ports if they are given."""
+    def of_this_process(cls, port: int | None = None, **more: Any) -> ApiAddress:
+        """The calling process, which also listens on this port if it is given; `more`: other fields."""
         ticks = _started_ticks(os.getpid()) or 0
-        return cls(
-            pid=os.getpid(),
-            started_ticks=ticks,
-            port=port,
-            metrics_port=metrics_port,
-            metrics_address=metrics_address,
-        )
+        return cls(pid=os.getpid(), started_ticks=ticks, port=port, **more)
 
     @property
     def is_alive(self) -> bool:
@@ -64,12 +59,6 @@ class ApiAddress(msgspec.Struct, frozen=True, kw_only=True):
         """Where Prometheus finds the metrics; None without a port for it."""
         host = f"[{self.metrics_address}]" if ":" in self.metrics_address else self.metrics_address
         return None if self.metrics_port is None else f"http://{host}:{self.metrics_port}/metrics"
-
-
-class PageAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """What outlives the daemon of the live page, so that one which is open goes on."""
-
-    port: int | None = None  #: of loopback HTTP on which the page was last
 
 
 class StopMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +103,8 @@ class StateFolder:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._refuse_foreign()
             self.check_owner()
-            self.path.chmod(0o700)
+            may_pass = self.path.stat().st_mode & 0o011 if self.journal.exists() else 0
+            self.path.chmod(0o700 | may_pass)
             for part in (self.jobs, self.profiles):
                 if part.is_symlink() and not part.exists():
                     raise StateError(f"{part} is a link to {os.readlink(part)}, which is not there; mount it")
@@ -129,6 +119,17 @@ class StateFolder:
                 f"state folder {self.path} is not writable; make it writable for you, "
                 "or choose another one with --state or SWELL_STATE"
             )
+
+    def let_users_pass(self) -> None:
+        """Let other accounts reach what is given to them in the folder of jobs, and nothing else."""
+        self.code.mkdir(mode=0o700, exist_ok=True)
+        jobs = self.jobs.resolve()
+        passed = {self.path, jobs.parent, jobs}
+        for path in {*self.path.iterdir(), *jobs.parent.iterdir()} - passed:
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & 0o700)
+        for path in passed:
+            path.chmod(0o711)
 
     def use_storage(self, path: str, *, is_restored: bool = False) -> None:
         """Have jobs and their code in this folder, by links to it; empty: they are in the state folder.
@@ -254,6 +255,15 @@ class StateFolder:
                 f"owner mends that with `chmod go-w {self.path}`"
             )
 
+    @property
+    def is_shared_by_another(self) -> bool:
+        """Whether it is another account's, and has the socket of a platform which this account may open."""
+        try:
+            is_others = self.path.stat().st_uid != os.geteuid() and not self.journal.exists()
+        except OSError:
+            return False
+        return is_others and os.access(self.socket, os.W_OK)
+
     def owner_uid(self) -> int:
         """Whose folder it is. Raises StateError."""
         try:
@@ -288,12 +298,12 @@ class StateFolder:
         return _read_secret(self.token)
 
     def page_port(self) -> int:
-        """Port on which the page was last; 0: it was never asked for."""
-        return (_load_sound(self.page, PageAddress) or PageAddress()).port or 0
+        """Port on which the page was last, so that one that is open goes on; 0: it was never asked for."""
+        return (_load_sound(self.page, dict[str, int]) or {}).get("port", 0)
 
     def write_page_port(self, port: int) -> None:
         """Raises StateUnwritable."""
-        _write(self.page, msgspec.json.encode(PageAddress(port=port)))
+        _write(self.page, msgspec.json.encode({"port": port}))
 
     def write_endpoint(self, endpoint: ApiAddress) -> None:
         """Raises StateUnwritable."""
@@ -346,10 +356,10 @@ def default_path(environ: Mapping[str, str]) -> Path:
 def _refuse_owner(path: Path, uid: int) -> None:
     if uid != os.geteuid():
         raise StateError(
-            f"{path} belongs to {_user(uid)}, and you are {_user(os.geteuid())}: a state folder is used by "
-            "its owner only. If it is shared with you, set SWELL_TOKEN to your token; else run the command "
-            "as its owner, choose another folder with --state or SWELL_STATE, or, if you trust what lies in "
-            "it, make it yours with `chown -R`"
+            f"{path} belongs to {named_user(uid)}, and you are {named_user(os.geteuid())}: a state folder is "
+            "used by its owner only. If it is shared with you, set SWELL_TOKEN to your token; else run the "
+            "command as its owner, choose another folder with --state or SWELL_STATE, or, if you trust what "
+            "lies in it, make it yours with `chown -R`"
         )
 
 
@@ -361,7 +371,8 @@ def _refuse_open(path: Path, mode: int, option: str) -> None:
         )
 
 
-def _user(uid: int) -> str:
+def named_user(uid: int) -> str:
+    """How a user of the machine is told."""
     try:
         return f"user {pwd.getpwuid(uid).pw_name}"
     except KeyError:
@@ -394,14 +405,14 @@ def _read_secret(path: Path) -> str:
     return _read(path).decode("ascii", "replace").strip()
 
 
-def _load_sound(path: Path, kind: type[Options]) -> Options | None:
+def _load_sound(path: Path, kind: type[T]) -> T | None:
     """What a file says that is written again if it says nothing, or cannot be read."""
     with suppress(StateError):
         return _load(path, kind)
     return None
 
 
-def _load(path: Path, kind: type[Options], remedy: str = "") -> Options | None:
+def _load(path: Path, kind: type[T], remedy: str = "") -> T | None:
     """What a file says; None without one, or if it is empty. Raises StateError."""
     text = _read(path).strip()
     try:

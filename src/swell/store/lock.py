@@ -11,6 +11,7 @@ from io import FileIO
 from pathlib import Path
 
 from swell.store.errors import StateError, StateHeld
+from swell.wire.whole_files import try_lock
 
 #: Seconds between two tries while waiting: the kernel offers no wait with a limit.
 RETRY_S = 0.05
@@ -58,7 +59,7 @@ def lock_state(path: Path, timeout_s: float = 0.0) -> FileIO:
             "one with --state"
         ) from error
     give_up_s = time.monotonic() + timeout_s
-    while not _try_lock(file):
+    while not try_lock(file.fileno()):
         if time.monotonic() >= give_up_s:
             holder = os.pread(file.fileno(), 32, 0).decode().strip() or "unknown"
             file.close()
@@ -72,11 +73,3 @@ def lock_state(path: Path, timeout_s: float = 0.0) -> FileIO:
         file.write(f"{os.getpid()}\n".encode())
         file.truncate()
     return file
-
-
-def _try_lock(file: FileIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -281,12 +281,11 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         Args:
             hosts: (K,) that so many workers are on; None: one.
         """
-        believed_s: FloatArray = self.curve.step_s(workers, batches) * self._ratio(False)
-        for one in self.measured:
-            if one.hosts == 1:
-                batch = one.batch or self.curve.standing_batch(one.workers)
-                believed_s[(batches == batch) & (workers == one.workers)] = one.step_s
-        return self._crossed(believed_s, workers, batches, hosts)
+        on = 1 if hosts is None or not self.depends_on_hosts else hosts
+        places = np.stack(np.broadcast_arrays(workers, batches, on))
+        asked = list(map(tuple, places.reshape(3, -1).T.tolist()))
+        self.curve.remember(asked)
+        return np.array([self._one_step_s(*one) for one in asked]).reshape(places.shape[1:])
 
     def _one_step_s(self, num_workers: int, global_batch: int, num_hosts: int) -> float:
         """One of `step_s`, without an array."""
@@ -299,21 +298,6 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
                 if global_batch == (one.batch or curve.standing_batch(num_workers)):
                     return one.step_s
         return time_s * self._ratio(is_crossing)
-
-    def _crossed(
-        self, within_s: FloatArray, workers: IntArray, batches: IntArray, hosts: IntArray | None
-    ) -> FloatArray:
-        """(..., K) seconds of a step: `within_s` of gangs on one host, others in the place of the rest."""
-        if hosts is None or not self.depends_on_hosts:
-            return within_s
-        time_s = self.curve.step_s(workers, batches, hosts)
-        corrected_s = time_s * self._ratio(True)
-        for one in self.measured:
-            is_measured = (workers == one.workers) & (hosts == one.hosts)
-            if one.hosts > 1 and is_measured.any():
-                slower = one.step_s / self.curve.one_step_s(one.workers, one.hosts)
-                corrected_s = np.where(is_measured, time_s * slower, corrected_s)
-        return np.where(hosts > 1, corrected_s, within_s)
 
     def slowdown(self, workers: IntArray, hosts: IntArray | None) -> FloatArray:
         """(K,) times that a step takes longer there than on one host, by the trial run alone."""

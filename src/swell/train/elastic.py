@@ -20,11 +20,10 @@ from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.link.agent_link import open_link
-from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
 from swell.train.runtime.managed_run import AgentWorker
 from swell.train.runtime.run import Run, started
-from swell.train.runtime.trial_run import NO_END, Profiling
+from swell.train.runtime.trial_run import NO_END, GroupProfiling, Profiling
 from swell.train.scaling import RULES
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.model_changes import check_model
@@ -114,19 +113,25 @@ def elastic(
             "elastic() was called twice; a Swell job trains one model: submit a job for each call, the "
             "second with --after, or put both models in one nn.ModuleDict"
         )
-    _check_choice("loss_reduction", loss_reduction, LossReduction)
-    _check_choice("rate_rule", rate_rule, RateRule)
+    for name, value, known in (
+        ("loss_reduction", loss_reduction, get_args(LossReduction)),
+        ("rate_rule", rate_rule, get_args(RateRule)),
+    ):
+        if value not in known:
+            raise ValueError(f"elastic() got {name}={value!r}; choose from {', '.join(known)}")
     is_sum = loss_reduction == "sum"
     _check_together(stepped, deterministic, shards, max_local_batch, rate_rule, is_sum)
     host = _find_host(model, seed, max_local_batch, mesh)
     positions = host.positions
-    if positions.num > 1 and deterministic:
-        raise ValueError(
-            "elastic() got deterministic=True, and this worker is several processes, whose sums are the "
-            "script's own; leave it out"
-        )
     if positions.num > 1:
+        if deterministic:
+            raise ValueError(
+                "elastic() got deterministic=True, and this worker is several processes, whose sums are the "
+                "script's own; leave it out"
+            )
         _average_gradients(model)
+    elif deterministic:
+        compute_alike(host.device)
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None)
     laid_out.num_passes = num_passes or 0
@@ -148,7 +153,7 @@ def elastic(
         _check_schedules(train_state.schedulers, known_steps)
     task = Task(
         train_state,
-        _gradients(model, host, deterministic),
+        ShardedGradients(model) if deterministic else Gradients(model, positions),
         course,
         laid_out.global_batch,
         end_epoch,
@@ -157,7 +162,10 @@ def elastic(
         own=own,
         positions=positions,
     )
-    run = Run(host, task, _feed(loader, host, course))
+    feed = Feed(loader, host.device, host.seed, course)
+    if course.is_stream and isinstance(host, AgentWorker):
+        host.read_ahead(feed)
+    run = Run(host, task, feed)
     started.append(run)
     send_reports_to(lambda values, step: run.report(step=step, **values))
     return run
@@ -179,7 +187,12 @@ def _joined(
     check_model(model)
     stepped = OptimizerSet(optimizer) if isinstance(optimizer, Mapping) else optimizer
     if isinstance(scheduler, Mapping):
-        scheduler = _named_schedulers(scheduler, stepped)
+        if not isinstance(stepped, OptimizerSet):
+            raise ValueError(
+                "elastic() got schedulers by name and one optimizer; give it the scheduler, or the "
+                'optimizers by name: {"first": ..., "second": ...}'
+            )
+        scheduler = SchedulerSet(scheduler, stepped)
     return model, stepped, scheduler
 
 
@@ -207,20 +220,6 @@ def _average_gradients(model: nn.Module) -> None:
         divide: Any = getattr(module, "set_gradient_divide_factor", None)
         if divide is not None:
             divide(None)
-
-
-def _gradients(model: nn.Module, host: Host, deterministic: bool) -> Gradients:
-    if not deterministic:
-        return Gradients(model, host.positions)
-    compute_alike(host.device)
-    return ShardedGradients(model)
-
-
-def _feed(loader: DataLoader[Any], host: Host, course: SampleSchedule) -> Feed:
-    feed = Feed(loader, host.device, host.seed, course)
-    if course.is_stream and isinstance(host, AgentWorker):
-        host.read_ahead(feed)
-    return feed
 
 
 def _own_steps(steps: int | None, epochs: int | None, course: SampleSchedule) -> int | None:
@@ -280,12 +279,6 @@ def _check_together(
             raise ValueError(f"elastic() got {what}")
 
 
-def _check_choice(name: str, value: str, choices: object) -> None:
-    known = get_args(choices)
-    if value not in known:
-        raise ValueError(f"elastic() got {name}={value!r}; choose from {', '.join(known)}")
-
-
 def _check_schedules(schedulers: Sequence[Stateful], end: int) -> None:
     """Raises ValueError where a scheduler would be stepped beyond its end, amid the run.
 
@@ -309,17 +302,6 @@ def _use_device(model: nn.Module, stepped: torch.optim.Optimizer | OptimizerSet,
         for optimizer in stepped if isinstance(stepped, OptimizerSet) else (stepped,):
             if optimizer.state:  # what it has loaded goes to where its parameters are now
                 optimizer.load_state_dict(optimizer.state_dict())
-
-
-def _named_schedulers(
-    named: Mapping[str, Stateful], optimizer: torch.optim.Optimizer | OptimizerSet
-) -> SchedulerSet:
-    if not isinstance(optimizer, OptimizerSet):
-        raise ValueError(
-            "elastic() got schedulers by name and one optimizer; give it the scheduler, or the optimizers by "
-            'name: {"first": ..., "second": ...}'
-        )
-    return SchedulerSet(named, optimizer)
 
 
 def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | OptimizerSet) -> None:

@@ -39,15 +39,12 @@ class LibraryFinder:
 
             def run_and_adapt(module: ModuleType) -> None:
                 run(module)
-                if not _is_being_imported(adapter):  # else the script uses that by itself
+                own = sys.modules.get(adapter)
+                if own is None or hasattr(own, "adapt"):  # else the script imports that by itself
                     import_module(adapter).adapt()
 
             spec.loader.exec_module = run_and_adapt  # type: ignore[method-assign]  # of this one module
         return spec
-
-
-def _is_being_imported(name: str) -> bool:
-    return name in sys.modules and not hasattr(sys.modules[name], "adapt")
 
 
 def adapt_libraries() -> None:

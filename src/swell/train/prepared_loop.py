@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 from swell.train.collective.gradients import LoopError
-from swell.train.data.joined_batches import joined
 from swell.train.data.random_streams import set_stream_states, stream_states
 from swell.train.elastic import elastic
-from swell.train.link.agent_link import exit_now
+from swell.train.link.agent_link import close_script, exit_now
 from swell.train.runtime.run import Run
-from swell.train.runtime.script_end import close_script
 
 _NO_EPOCHS = (
     "{0}.backward(loss) outside of `for epoch in {0}.epochs(num_epochs):`; write this in place of `for epoch "
@@ -46,7 +46,7 @@ class PreparedLoop:
             imported: how a script that is to run without Swell imports its class.
             follow: tells the library which rank this worker has by now.
         """
-        self._name, self._imported, self._follow = name, imported, follow
+        self.name, self._imported, self._follow = name, imported, follow
         self.models, self.optimizers, self.loaders = list[Any](), list[Any](), list[DataLoader[Any]]()
 
     def epochs(self, num_batches: int, **options: Any) -> Iterator[int]:
@@ -56,7 +56,7 @@ class PreparedLoop:
         models = [each for each in self.models if any(id(one) in trained for one in each.parameters())]
         loaders = sorted(self.loaders, key=lambda each: isinstance(each.sampler, SequentialSampler))
         if not (models and groups and loaders):
-            raise LoopError(f"{self._name}.epochs() before a model, its optimizer and a loader were prepared")
+            raise LoopError(f"{self.name}.epochs() before a model, its optimizer and a loader were prepared")
         parts = _one_or_named(models), _one_or_named(self.optimizers)
         run = self.begin(*parts, loaders[0], num_batches, **options)
         try:
@@ -109,18 +109,13 @@ class PreparedLoop:
     def begun(self) -> Run:
         """The run. Raises LoopError where the script's loop over epochs is its own."""
         if self.run is None:
-            raise LoopError(_NO_EPOCHS.format(self._name, self._imported))
+            raise LoopError(_NO_EPOCHS.format(self.name, self._imported))
         return self.run
 
     @property
     def has_gradients(self) -> bool:
         """Whether a pass was its step's last: those of a whole step are there."""
         return any(each.grad is not None for each in self._parameters)
-
-    def check_whole(self, method: str) -> None:
-        """Raises LoopError where a method of the library is to join what the workers have of a step."""
-        if self.is_within:
-            raise LoopError(_PART.format(self._name, method))
 
 
 class ElasticLoader:
@@ -149,12 +144,12 @@ def as_elastic(thing: Any, form: type, **attributes: Any) -> Any:
 
 
 def whole_only(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A library's method that joins what workers have, where each of them has all of it."""
+    """A library's method that joins what workers have, where each of them has all of it, else a LoopError."""
 
     @functools.wraps(method)
     def join(self: Any, *args: Any, **options: Any) -> Any:
-        if self.loop is not None:
-            self.loop.check_whole(method.__name__)
+        if self.loop is not None and self.loop.is_within:
+            raise LoopError(_PART.format(self.loop.name, method.__name__))
         return method(self, *args, **options)
 
     return join
@@ -170,3 +165,35 @@ def leave_to_leader(run: Run) -> None:
 
 def _one_or_named(things: Sequence[Any]) -> Any:
     return things[0] if len(things) == 1 else {f"part{place}": each for place, each in enumerate(things)}
+
+
+class JoinedBatches:
+    """A batch sampler whose batches are several of another one's."""
+
+    def __init__(self, batches: Any, num: int) -> None:
+        self._batches, self._num = batches, num
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        batches = iter(self._batches)
+        while several := list(itertools.islice(batches, self._num)):
+            yield [index for batch in several for index in batch]
+
+    def __len__(self) -> int:
+        return -(-len(self._batches) // self._num)
+
+
+def joined(loader: DataLoader[Any], num: int, drops_last: bool = False) -> DataLoader[Any]:
+    """A loader each of whose batches has the samples of `num` batches of this one.
+
+    Args:
+        drops_last: leave out what an epoch has beyond these.
+    """
+    batches: Any = loader.batch_sampler
+    if num == 1 or batches is None:
+        return loader
+    twin = copy.copy(loader)
+    if type(batches) is BatchSampler and (drops_last or not batches.drop_last):
+        vars(twin)["batch_sampler"] = BatchSampler(batches.sampler, num * batches.batch_size, drops_last)
+    else:
+        vars(twin)["batch_sampler"] = JoinedBatches(batches, num)
+    return twin

@@ -130,6 +130,7 @@ class Reported(Message, frozen=True, kw_only=True):
     refusal: str = ""  #: for the job's owner: values whose names are not kept
     #: Names whose steps are counted from the beginning of the process: those of before are not known.
     relative: list[str] = []
+    links: dict[str, str] = {}  #: addresses by name, which its output has told
 
 
 class Stepped(Message, frozen=True, kw_only=True):
@@ -437,6 +438,10 @@ class StoreAddress(Message, frozen=True, kw_only=True):
     address: str
 
 
+class DevicesUsed(Message, frozen=True, kw_only=True):
+    """Said to a session: its devices were used just now. No other worker is told."""
+
+
 class Suspend(Message, frozen=True, kw_only=True):
     """Save and leave, at the next step boundary on which all of this generation agree; void if it breaks."""
 
@@ -471,4 +476,5 @@ class StopVoteResult(Message, frozen=True, kw_only=True):
     most: int | None  #: the largest vote; None: some have not voted yet
 
 
-FromAgent = Welcome | Regroup | StoreAddress | Suspend | Witness | Prove | Verified | Abort | StopVoteResult
+OfGroup = Regroup | StoreAddress | Suspend | Witness | Prove | Verified | Abort | StopVoteResult
+FromAgent = Welcome | OfGroup | DevicesUsed

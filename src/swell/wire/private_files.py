@@ -11,7 +11,6 @@ import ctypes
 import errno
 import os
 import re
-import shutil
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -48,15 +47,6 @@ def are_private() -> bool:
     return bool(_real) or environ.OUTPUT in os.environ  # a container of a trial run can write nothing else
 
 
-def remove_room(room: str | Path) -> None:
-    """Remove a folder that may hold layers, in which the kernel has made folders without any permissions."""
-    for folder, names, _ in os.walk(room):  # which passes over what is gone meanwhile
-        if os.path.basename(folder) == "work" and "work" in names:
-            with suppress(OSError):
-                os.chmod(os.path.join(folder, "work"), 0o700)
-    shutil.rmtree(room, ignore_errors=True)
-
-
 def make_private(room: str) -> None:
     """Keep what this process writes from now on in layers below a folder, which no other process sees.
 
@@ -75,6 +65,9 @@ def make_private(room: str) -> None:
     needed = [here, os.path.expanduser("~")]
     mounts = _mounts()
     folders = list(_coverable(mounts, needed))
+    code = os.path.realpath(os.environ.get(environ.CODE, "/"))  # no user may list the folders above it
+    if not any(f"{code}/".startswith(f"{folder}/") for folder in folders) and os.access(code, os.W_OK):
+        folders.append(code)
     _enter_namespace(needed, folders)
     real = {path: os.open(path, os.O_PATH) for path in (os.path.realpath(room), *_caches())}
     os.chdir(room)  # options of a mount have a length

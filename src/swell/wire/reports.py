@@ -5,8 +5,10 @@ It may report anything: what is kept of it is bounded. JSON has no NaN and no in
 
 from __future__ import annotations
 
+import json
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, SupportsFloat, TypeVar
 
@@ -22,6 +24,9 @@ MOST_METRICS = 200
 #: Characters of a name.
 MOST_CHARACTERS = 100
 Number = float | Literal["nan", "inf", "-inf"]
+#: In a line of output that tells a link.
+LINK = "swell.link"
+MOST_URL = 2000
 
 
 class Receiver(Protocol):
@@ -74,6 +79,29 @@ def report_progress(done: int, total: int) -> None:
         raise ValueError(f"report_progress(done={done}, total={total}): no more can be done than there is")
     if _counters:
         _counters[-1](done, total)
+
+
+def link(name: str, url: str) -> None:
+    """Show a link of this job on the page and in `swell show`: `swell.link("W&B", run.url)`.
+
+    A job may have up to ten; one of the same name takes the place of the former. It is a line of the output
+    (`{"swell.link": "W&B", "url": "https://..."}`), which a program in any language may print.
+
+    Raises:
+        ValueError: the name or the address breaks a rule.
+    """
+    if why := link_fault(name, url):
+        raise ValueError(f"swell.link({name!r:.80}, {url!r:.80}): {why}")
+    print(json.dumps({LINK: name, "url": url}), flush=True)
+
+
+def link_fault(name: str, url: str) -> str:
+    """Why there can be no such link; empty: there can."""
+    if not (0 < len(name) <= MOST_CHARACTERS and name.isprintable()):
+        return f"a name has 1 to {MOST_CHARACTERS} printable characters"
+    if not (len(url) <= MOST_URL and url.isprintable() and re.fullmatch(r"https?://[^\s/]\S*", url)):
+        return f"write https://... or http://..., without blanks, and at most {MOST_URL} characters"
+    return ""
 
 
 def number(call: str, name: str, value: SupportsFloat) -> float:

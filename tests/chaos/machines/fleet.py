@@ -19,8 +19,9 @@ from tests.eventually import eventually
 from tests.machines.namespaces import HOME, STATE, STORAGE, Machine, Network
 from tests.machines.site import start, swell
 
-from swell.api.client import Client, Transport
+from swell.api.client import Client
 from swell.api.errors import ApiError, NoPlatform
+from swell.api.transport import Transport
 from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.processes.strays import read_mark

@@ -25,20 +25,12 @@ from tests.live.webhooks.receiver import Receiver, receiving
 from tests.store.fresh_journal import fresh_journal
 from tests.store.views import job_view
 
-from swell.assemble import webhook_of
+from swell.assemble import webhooks_of
 from swell.live import webhooks
+from swell.live.news import Addresses, NewsFinder, NewsSource
 from swell.live.platform import Platform
-from swell.live.webhooks import (
-    KEPT_S,
-    MOST_OF_ADDRESS,
-    PREFIX,
-    WebhookMessage,
-    Webhooks,
-    key_of,
-    message_id,
-    signature,
-)
-from swell.model.calendar import Calendar
+from swell.live.webhook_messages import WebhookMessage, message_id
+from swell.live.webhooks import KEPT_S, MOST_OF_ADDRESS, PREFIX, Webhooks, key_of, signature
 from swell.model.event import Outcome
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
@@ -49,6 +41,7 @@ from swell.store.journal import SqlJournal
 
 SECRET = PREFIX + base64.b64encode(bytes(range(32))).decode()
 ALL = tuple(WebhookEvent)
+OF_DEADLINES = (WebhookEvent.FINISHED, WebhookEvent.AT_RISK, WebhookEvent.MISSED)
 
 
 # ---------------------------------------------------------------- signatures and addresses
@@ -97,29 +90,33 @@ def test_of_an_address_only_its_place_is_shown(url: str, place: str) -> None:
 
 # ---------------------------------------------------------------- what is told
 class Finder:
-    """Webhooks that look at one job at a time, and never send."""
+    """Looks at one job at a time, and sends nothing."""
 
     def __init__(self, *everywhere: Webhook, of_job: Webhook | None = None) -> None:
         self.journal = fresh_journal()
         self.of_job = of_job
         self.open_jobs: list[tuple[JobView, float | None]] = []
         self.now_s = 0.0
-        self.webhooks = Webhooks(self.journal, key_of(SECRET), everywhere, lambda job_id: self.of_job)
-        self.webhooks.begin(self._wanted, lambda: self.now_s, Calendar)
+        own = lambda job_id: (self.of_job,) if self.of_job else ()  # noqa: E731
+        self.finder = NewsFinder(Addresses(everywhere), own)
+        self.finder.source = NewsSource(now_s=lambda: self.now_s, open_jobs=self._wanted)
 
     def _wanted(self, is_wanted: Callable[[JobView], bool]) -> Any:
         return [(view, at_s) for view, at_s in self.open_jobs if is_wanted(view)]
 
     def of_ends(self, *ended: JobView) -> list[WebhookMessage]:
         """What is new of them."""
-        messages = self.webhooks.of_ends(turn(ended=ended).news)
-        new = self.journal.put_deliveries([message.delivery for message in messages])
+        messages = self.finder.of_ends(turn(ended=ended).news)
+        new = self._put(messages)
         return [message for message in messages if message.id in new]
+
+    def _put(self, messages: Sequence[WebhookMessage]) -> set[str]:
+        return self.journal.put_deliveries([message.delivery for message in messages])
 
     def look(self, now_s: float, view: JobView, expected_s: float | None) -> list[str]:
         before = len(self.journal.deliveries())
         self.now_s, self.open_jobs = now_s, [(view, expected_s)]
-        self.webhooks.look()
+        self.finder.look(lambda messages: bool(self._put(messages)))
         return [
             msgspec.json.decode(message, type=WebhookMessage).event
             for message in self.journal.deliveries()[before:]
@@ -150,6 +147,7 @@ def test_each_address_hears_exactly_what_it_asked_for(
     phase, kept = end
     view = job_view(phase=phase, kept=kept, webhook=True, user=user)
     happened = {WebhookEvent.FINISHED} | ({WebhookEvent.MISSED} - ({WebhookEvent.MISSED} if kept else set()))
+    happened |= {WebhookEvent.FAILED} if phase is Phase.FAILED else set()
     expected = {("http://all", event) for event in happened & everywhere}
     expected |= {("http://own", event) for event in happened & of_job}
     messages = found.of_ends(view)
@@ -159,7 +157,7 @@ def test_each_address_hears_exactly_what_it_asked_for(
 
 
 def test_of_a_deadline_it_is_told_once_that_it_is_at_risk_and_once_that_it_was_missed() -> None:
-    found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
+    found, view = finder(hook("http://all", *OF_DEADLINES)), job_view(deadline_s=100.0)
     times = [5.0 * number for number in range(30)]
     heard = [found.look(now_s, view, 101.0 if now_s > 20 else 99.0) for now_s in times]
     assert [event for events in heard for event in events] == ["at_risk", "missed"]
@@ -168,11 +166,12 @@ def test_of_a_deadline_it_is_told_once_that_it_is_at_risk_and_once_that_it_was_m
     ]
 
 
-def test_a_job_that_makes_no_steps_is_told_of_once_each_time_that_it_stands_still() -> None:
-    found = finder(hook("http://all"))
-    views = [job_view(deadline_s=None, stalled_since_s=since_s) for since_s in (None, 10.0, 10.0, None, 99.0)]
+@pytest.mark.parametrize("event", [WebhookEvent.STALLED, WebhookEvent.IDLE])
+def test_a_job_that_stands_still_or_holds_idle_devices_is_told_of_once_each_time(event: WebhookEvent) -> None:
+    found, times_s = finder(hook("http://all", event)), (None, 10.0, 10.0, None, 99.0)
+    views = [job_view(deadline_s=None, **{f"{event}_since_s": since_s}) for since_s in times_s]
     heard = [found.look(now_s, view, None) for now_s, view in enumerate(views, 100)]
-    assert heard == [[], ["stalled"], [], [], ["stalled"]]
+    assert heard == [[], [event], [], [], [event]]
 
 
 def message(url: str, number: int = 0, created_s: float | None = None) -> WebhookMessage:
@@ -289,7 +288,7 @@ def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
 # ---------------------------------------------------------------- a platform
 def platform_with(folder: Path, hands: Hands, *everywhere: Webhook) -> AbstractContextManager[Platform]:
     journal = SqlJournal(folder / "journal.db")
-    webhooks = Webhooks(journal, key_of(SECRET), everywhere, partial(webhook_of, journal))
+    webhooks = Webhooks(journal, key_of(SECRET), Addresses(everywhere), partial(webhooks_of, journal))
     return running(folder, hands, journal, webhooks=webhooks)
 
 
@@ -412,7 +411,7 @@ def test_who_begins_to_listen_hears_of_nothing_that_was_before(tmp_path: Path, r
         until(lambda: platform.job(old).phase is Phase.RUNNING)
         hands.deliver(hands.ended(old, Outcome.SUCCEEDED))
         until(lambda: platform.job(old).phase is Phase.SUCCEEDED)
-    with platform_with(tmp_path, hands, hook(receiver.url)) as platform:
+    with platform_with(tmp_path, hands, hook(receiver.url, WebhookEvent.FINISHED)) as platform:
         new = platform.submit(spec("new")).id
         until(lambda: platform.job(new).phase is Phase.RUNNING)
         hands.deliver(hands.ended(new, Outcome.FAILED))

@@ -16,8 +16,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.collective import peer_memory
-from swell.train.collective.peer_memory import PeerMemory, read
+from swell.train.state import state_transfer
+from swell.train.state.state_transfer import StateOffer, read_memory
 
 
 def is_meant(name: str) -> bool:
@@ -32,14 +32,14 @@ def hang(name: str) -> None:
         time.sleep(0.01)
 
 
-def read_late(lent: PeerMemory, targets: Sequence[torch.Tensor]) -> None:
+def read_late(offer: StateOffer, targets: Sequence[torch.Tensor]) -> bool:
     while Path("reading").exists():
         Path("blocked").touch()
         time.sleep(0.01)
-    read(lent, targets)
+    return read_memory(offer, targets)
 
 
-patch.object(peer_memory, "read", read_late).start()
+patch.object(state_transfer, "read_memory", read_late).start()
 torch.manual_seed(0)
 x = torch.randn(512, 8)
 y = (x @ torch.arange(8.0) > 0).long()

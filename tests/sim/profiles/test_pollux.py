@@ -11,8 +11,8 @@ from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
+from swell.sim.profiles.built_in import load
 from swell.sim.profiles.curve import ProfileError, UnknownProfile
-from swell.sim.profiles.load import load
 from swell.sim.simulate import simulate
 from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read
@@ -60,7 +60,8 @@ def folder(tmp_path: Path) -> Path:
     ("file", "text", "told"),
     [
         ("placements.csv", "placement,local_bsz\n1,8\n", r"no column step_time, sync_time"),
-        ("placements.csv", PLACEMENTS.replace("0.10", "fast"), r"line 2: step_time 'fast' is no number >= 0"),
+        ("placements.csv", PLACEMENTS.replace("0.10", "fast"), r"line 2: step_time could not convert"),
+        ("placements.csv", PLACEMENTS.replace("0.10", "-1"), r"line 2: step_time is no number >= 0"),
         ("placements.csv", "placement,local_bsz,step_time,sync_time\n4,8,1,0\n", r"a placement 1 is needed"),
         ("validation-16.csv", RUNS[16].replace("300,", "50,", 1), r"progress must grow"),
         ("validation-x.csv", RUNS[16], r"names no batch"),

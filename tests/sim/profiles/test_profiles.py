@@ -12,9 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.model.job import JobSpec
-from swell.sim.profiles.curve import ProfileError, ThroughputCurve, UnknownProfile, curve_of, pairs
-from swell.sim.profiles.load import BUILT_IN, GLOBAL_BATCH, PowerCurves, hu, load
-from swell.sim.profiles.tables import read_table, read_tables
+from swell.sim.profiles.built_in import BUILT_IN, GLOBAL_BATCH, PowerCurves, hu, load
+from swell.sim.profiles.curve import (
+    ProfileError,
+    ThroughputCurve,
+    UnknownProfile,
+    curve_of,
+    pairs,
+    read_table,
+    read_tables,
+)
 from swell.throughput.belief import FittedBelief
 
 DATA = Path(os.environ.get("SWELL_DATA") or Path(__file__).parents[4] / "shared" / "data")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from swell.sim.profiles.saxena import (
+from swell.sim.profiles.built_in import (
     CATEGORIES,
     FULL_STEP_S,
     K_MAX,

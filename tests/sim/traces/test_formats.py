@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 
-from swell.sim.profiles.load import PowerCurves
+from swell.sim.profiles.built_in import PowerCurves
 from swell.sim.traces.entry import Trace, TraceError, TraceJob
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import BY_NAME, FORMATS, read
@@ -473,3 +473,12 @@ def test_no_damage_to_a_file_of_any_format_is_a_crash(
         else:
             workload = fill(trace, PowerCurves())
             assert len(workload.jobs) + len(workload.dropped) == len(trace.jobs)
+
+
+def test_sacct_tells_limits_of_time(write: Callable[..., Path]) -> None:
+    limits = ["02:30:00", "1-00:00:00", "UNLIMITED", "Partition_Limit", ""]
+    rows = [f"{at}|2024-01-0{at + 1}T00:00:00|COMPLETED|60|{limit}" for at, limit in enumerate(limits)]
+    found = read(write("JobID|Submit|State|ElapsedRaw|Timelimit\n" + "\n".join(rows) + "\n"))
+    assert [job.time_limit_s for job in found.jobs] == [9000.0, 86400.0, None, None, None]
+    raw = read(write("JobID|Submit|State|TimelimitRaw\n1|2024-01-01T00:00:00|COMPLETED|90\n"))
+    assert raw.jobs[0].time_limit_s == 5400.0

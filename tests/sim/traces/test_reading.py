@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from swell.sim.traces.entry import Status, Trace, TraceError, TraceJob, order
 from swell.sim.traces.formats.plain import write_plain
 from swell.sim.traces.read import read
-from swell.sim.traces.source import LONGEST_LINE
+from swell.sim.traces.record import LONGEST_LINE
 
 Write = Callable[..., Path]
 

@@ -1,7 +1,8 @@
 """Fits a small model in float64, with an Adam state, a scheduler, a counter and uneven batches.
 
 Arguments: file for the result, epochs, further words `metric` (report the loss as a metric), `leave` (end
-the loop early), `load` (load in two processes).
+the loop early), `load` (load in two processes), `wide` (a batch of 24, processes that load
+stay, and each worker prints its samples of each step).
 """
 
 import json
@@ -40,7 +41,14 @@ model.unused = nn.Parameter(torch.ones(3))  # never gets a gradient: weight deca
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.02, weight_decay=0.1)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.8)
 counter = Counter()
-loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True, num_workers=2 * ("load" in words))
+is_wide, num_loading = "wide" in words, 2 * ("load" in words)
+loader = DataLoader(
+    TensorDataset(x, y),
+    batch_size=24 if is_wide else 6,
+    shuffle=True,
+    num_workers=num_loading,
+    persistent_workers=is_wide and num_loading > 0,
+)
 run = train.elastic(
     model, optimizer, loader, epochs=int(epochs), scheduler=scheduler, state={"counter": counter}
 )
@@ -49,6 +57,8 @@ for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = functional.mse_loss(model(a), b)
+        if is_wide:
+            print("share", run.steps, len(a), flush=True)
         mean = run.backward(loss)
         nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         step = run.steps

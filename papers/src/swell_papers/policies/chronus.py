@@ -11,7 +11,7 @@ from msgspec import Meta
 from swell.arrays import IntArray
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
-from swell.policies.core_shares import requested_levels
+from swell.policies.flowcon import requested_levels
 from swell.policies.levels import Levels
 from swell.policies.policy import Policy
 from swell_papers.policies.edf_feasibility import EdfForecast

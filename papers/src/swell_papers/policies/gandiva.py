@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.core_shares import requested_levels
+from swell.policies.flowcon import requested_levels
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order

@@ -12,7 +12,7 @@ from msgspec import Meta
 from swell.arrays import FloatArray, IntArray, each
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.core_shares import requested_levels
+from swell.policies.flowcon import requested_levels
 from swell.policies.levels import Levels
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises

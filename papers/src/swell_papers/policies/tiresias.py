@@ -11,7 +11,7 @@ from msgspec import Meta
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.core_shares import requested_levels
+from swell.policies.flowcon import requested_levels
 from swell.policies.levels import Levels
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises

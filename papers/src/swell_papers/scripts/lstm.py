@@ -9,7 +9,7 @@ from functools import partial
 
 from torch import nn
 
-from swell.demo.gru import LetterReader
+from swell.demo.letters import LetterReader
 from swell.demo.text import next_letter_loss, sequences
 from swell_papers.scripts.main_loop import train_model
 

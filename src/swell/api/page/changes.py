@@ -33,6 +33,7 @@ from swell.api.page.rows import (
 )
 from swell.live.board import BoardChanges
 from swell.live.platform import Platform
+from swell.model.booking import Booking
 from swell.model.coding import encode
 from swell.model.errors import UnknownJob
 from swell.model.job import LOSS, Phase
@@ -83,7 +84,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stories: list[StoryRow] = []  #: further ones
     nodes: tuple[NodeView, ...] | None = None
     lost_nodes: tuple[LostNode, ...] | None = None
-    tenants: tuple[TenantRow, ...] | None = None  #: those that have quotas
+    bookings: tuple[Booking, ...] | None = None
+    tenants: tuple[TenantRow, ...] | None = None  #: those that have quotas, or have used some
     totals: Totals | None = None
     capacity: tuple[tuple[float, int], ...] | None = None  #: devices from each time on
 
@@ -347,7 +349,8 @@ class PageChanges:
         return {
             "nodes": tuple(cluster.nodes),
             "lost_nodes": tuple(cluster.lost_nodes),
-            "tenants": tenant_rows(self._control.tenant_devices()),
+            "bookings": cluster.bookings,
+            "tenants": tenant_rows(self._control.tenant_devices(), cluster.accounts),
             "totals": totals(cluster),
             "capacity": capacity,
         }

@@ -1,9 +1,10 @@
-"""The page of one job at `/jobs/ID`: as a browser first gets it, its parts as they change, and its files."""
+"""The page of one job at `/jobs/ID`: its parts as they change, its files, and what can be done with it."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -17,20 +18,24 @@ from starlette.routing import BaseRoute, Route
 
 from swell import __version__
 from swell.api import words
-from swell.api.answers import answer, failure
 from swell.api.identity import caller_of
-from swell.api.page.actions import allowed
-from swell.api.page.comparison_page import hyperparameters
+from swell.api.openapi import answer, failure
+from swell.api.page.history_page import hyperparameters
 from swell.api.page.rows import changes_only, job_row
 from swell.api.page.sessions import base_values
+from swell.api.resubmission import is_undone
+from swell.api.times import with_offset
 from swell.api.user_list import ApiUser
-from swell.executors.storage import CHECKPOINTS
+from swell.api.verbs import Verb, Verbs
+from swell.api.words import offer
+from swell.executors.storage import CHECKPOINTS, work_folder
 from swell.live.platform import Platform
 from swell.model.code import CodeTree, decode_tree, object_path, tree_path
 from swell.model.errors import UnknownJob
-from swell.model.job import Phase
+from swell.model.job import MOST_PRIORITY, Phase
+from swell.model.option import Option, told_options
 from swell.model.quantities import format_bytes
-from swell.model.view import JobView
+from swell.model.view import JobView, keeps_devices
 from swell.store.folder import StateFolder
 from swell.web.templating import render
 from swell.wire.checkpoint_files import checkpoints_in, digest_in, num_bytes_of, open_checkpoint, order_in
@@ -103,7 +108,9 @@ class JobPage:
         row, may_change = job_row(view, now_s), caller.may_change_jobs_of(view.tenant)
         checkpoints, num_checkpoints = read_checkpoints(folder)
         stories = changes_only((view.id, story) for story in self._control.stories(view.id))
-        is_failed = view.phase is Phase.FAILED
+        is_failed, state = view.phase is Phase.FAILED, folder.parent.parent
+        # Of a deadline that was refused the reason and the offer say all.
+        has_none = view.phase is Phase.REJECTED or (view.phase.is_end and view.deadline_s is None)
         is_offer_open = (view.counter_offer_s or 0.0) > now_s
         return {
             "view": view,
@@ -114,10 +121,10 @@ class JobPage:
             "actions": allowed(view, caller),
             "acted_on": view if is_offer_open else msgspec.structs.replace(view, counter_offer_s=None),
             "quoted_id": shlex.quote(view.id),
-            "state_option": _state_option(str(folder.parent.parent)),
+            "state_option": f" --state {shlex.quote(str(state))}" if state != StateFolder().path else "",
             "job_dir": str(folder),
             "format_bytes": format_bytes,
-            "promise": _promise(view, self._control.policy, row.standing),
+            "promise": [] if has_none else words.promise_words(view, self._control.policy, row.standing),
             "promise_moments": {} if view.phase is Phase.REJECTED else words.promise_moments(view),
             "resizes": words.resize_rows(view),
             "resize_totals": words.totals(view),
@@ -178,17 +185,6 @@ class JobPage:
         )
 
 
-def _state_option(folder: str) -> str:
-    """`--state` and this folder, after a space; nothing for the one that commands take by themselves."""
-    return "" if folder == str(StateFolder().path) else f" --state {shlex.quote(folder)}"
-
-
-def _promise(view: JobView, policy: str, standing: str) -> list[str]:
-    """What is said of its deadline; nothing of one that was refused, as the reason and the offer say it."""
-    has_none = view.phase.is_end and view.deadline_s is None
-    return [] if has_none or view.phase is Phase.REJECTED else words.promise_words(view, policy, standing)
-
-
 def latest_sizes(view: JobView) -> list[tuple[float, int]]:
     """(time, workers) from each time on."""
     return [(round(at_s, 2), workers) for at_s, workers in view.sizes[-MOST_SIZES:]]
@@ -220,7 +216,7 @@ class CodeList(NamedTuple):
 
 def read_checkpoints(job_dir: Path) -> tuple[list[Checkpoint], int]:
     """The newest ones, newest first, and how many there are in all."""
-    paths = [path for _, path in checkpoints_in(job_dir / CHECKPOINTS)]
+    paths = [path for _, path in checkpoints_in(work_folder(job_dir) / CHECKPOINTS)]
     found = []
     for path in paths[:MOST_CHECKPOINTS]:
         with suppress(OSError):  # it is gone meanwhile
@@ -232,7 +228,7 @@ def read_checkpoints(job_dir: Path) -> tuple[list[Checkpoint], int]:
 
 def checkpoint_file(job_dir: Path, name: str) -> BufferedReader | None:
     """Open the checkpoint of this name; None: there is none any more, or it is no file of the job's own."""
-    path = job_dir / CHECKPOINTS / name
+    path = work_folder(job_dir) / CHECKPOINTS / name
     try:
         return open_checkpoint(path) if digest_in(path) and path.name == name else None
     except OSError:
@@ -246,7 +242,7 @@ def read_code(job_dir: Path, entry: str, digest: str) -> CodeList | None:
         entry: the job's script, which comes first.
         digest: of the snapshot.
     """
-    tree = _tree(job_dir, digest)
+    tree = read_tree(job_dir, digest)
     if tree is None:
         return None
     names = {path: _name(path, tree.roots) for path in tree.files}
@@ -258,7 +254,7 @@ def read_code(job_dir: Path, entry: str, digest: str) -> CodeList | None:
 
 def read_code_text(job_dir: Path, path: str, digest: str) -> str:
     """Return the text of one file of the job's code snapshot, as submitted. Raises NotShown."""
-    tree = _tree(job_dir, digest)
+    tree = read_tree(job_dir, digest)
     file = None if tree is None else tree.files.get(path)
     if file is None:
         raise NotShown(f"{path} is not in the snapshot of this job; choose a file of its list")
@@ -275,7 +271,7 @@ def read_code_text(job_dir: Path, path: str, digest: str) -> str:
         raise NotShown(f"the copy of {path} cannot be read ({error.strerror}); look at the file") from None
 
 
-def _tree(job_dir: Path, digest: str) -> CodeTree | None:
+def read_tree(job_dir: Path, digest: str) -> CodeTree | None:
     """Read the manifest of the store: the job can replace what is in its own folder."""
     try:
         return decode_tree(tree_path(job_dir.parent.parent, digest).read_bytes())
@@ -286,3 +282,118 @@ def _tree(job_dir: Path, digest: str) -> CodeTree | None:
 def _name(path: str, roots: tuple[str, ...]) -> str:
     root = next((root for root in roots if path.startswith(root.rstrip("/") + "/")), "")
     return path.removeprefix(root).lstrip("/") if root else path
+
+
+# ---------------------------------------------------------------- actions
+class Field(NamedTuple):
+    """What a dialog asks for."""
+
+    name: str  #: in the body of the request, and after `--` on the command line
+    label: str
+    hint: str
+    kind: str = "text"
+    is_needed: bool = False
+
+
+DEADLINE_HINT = "such as 18:00, 2h, tomorrow 08:00, 2030-01-31T18:00:00"
+NEW_DEADLINE = Field("deadline", "New deadline (empty: as submitted)", DEADLINE_HINT)
+
+
+class Action(NamedTuple):
+    """One verb of the API, for jobs with which it can be done."""
+
+    name: str
+    verb: Verb
+    label: str  #: of the button
+    title: str
+    text: str
+    does: str  #: on the button of the dialog
+    when: Callable[[JobView], bool]
+    field: Field | None = None
+    value: Callable[[JobView], str] = lambda view: ""  #: with which the field begins
+    names: Callable[[JobView], tuple[str, ...]] = lambda view: ()  #: sent as `names`
+    is_danger: bool = False
+    command: str = ""  #: of the command line, where it is not called as the action
+
+
+def _offered(view: JobView) -> str:
+    """The deadline that could be promised, as it means the same in the zone of the browser."""
+    return str(with_offset(offer(view), 0.0))
+
+
+def _is_open(view: JobView) -> bool:
+    return not view.phase.is_end
+
+
+#: Of each action its verb in parentheses, its button, and the title and the button of its dialog; below these
+#: what the dialog says.
+TEXTS = told_options("""
+hold (hold): Hold… | Hold this job? | Hold the job
+    It is saved and gives up its devices until it is resumed. A promise of its deadline is withdrawn.
+resume (resume): Resume… | Resume this job? | Resume the job
+    It goes on from where it was saved. A promise that was withdrawn is asked for again.
+accept (accept_differences): Accept differences… | Accept what its trial run has found? | Accept them
+    The differences that are listed above no longer limit it to its smallest number of workers: what it learns
+    may depend on its size.
+prioritize (change_priority): Prioritize… | Change its priority? | Change it
+    Among jobs of its class those with the highest priority get devices first. Promises are kept.
+promise (promise): Change deadline… | Change its deadline? | Ask for it
+    If the deadline cannot be promised, the job keeps what it has.
+cancel (cancel): Cancel… | Cancel this job? | Cancel the job
+    Its training ends. Its checkpoints and logs stay.
+continue (continue_job): Continue… | Continue this job? | Continue
+    It is submitted again, as a new job that goes on from the last checkpoint.
+retry (retry): Retry… | Retry this job? | Retry
+    It is submitted again, as a new job that begins at step 0.
+take-offer (retry): Submit again with the offer… | Submit it again with the deadline that was offered? | \
+Submit again
+    It is a new job, and is promised this deadline if the devices are still free for it.
+""")
+PRIORITY_HINT = f"from {-MOST_PRIORITY} to {MOST_PRIORITY}; 0 is the usual one"
+#: Other fields of each action.
+RULES: dict[str, dict[str, Any]] = {
+    "hold": {"when": lambda view: _is_open(view) and not view.is_held and not keeps_devices(view)},
+    "resume": {"when": lambda view: _is_open(view) and view.is_held},
+    "accept": {
+        "when": lambda view: _is_open(view) and bool(view.held_by),
+        "names": lambda view: view.held_by,
+        "command": "accept-differences",
+    },
+    "prioritize": {
+        "when": _is_open,
+        "field": Field("priority", "Priority", PRIORITY_HINT, "number", True),
+        "value": lambda view: str(view.priority),
+    },
+    "promise": {
+        "when": _is_open,
+        "field": Field("deadline", "Deadline", DEADLINE_HINT, is_needed=True),
+        "value": _offered,
+    },
+    "cancel": {"when": _is_open, "is_danger": True},
+    "continue": {
+        "when": lambda view: is_undone(view) and view.phase is not Phase.REJECTED and not view.fixed,
+        "field": NEW_DEADLINE,
+    },
+    "retry": {"when": lambda view: is_undone(view) and not offer(view), "field": NEW_DEADLINE},
+    "take-offer": {
+        "when": lambda view: is_undone(view) and bool(offer(view)),
+        "field": NEW_DEADLINE,
+        "value": _offered,
+        "command": "retry",
+    },
+}
+
+
+def _action(name: str, told: Option) -> Action:
+    (verb,), (label, title, does) = told.words, (told.metavar or "").split(" | ")
+    return Action(name, getattr(Verbs, verb).verb, label, title, told.help, does, **RULES[name])
+
+
+ACTIONS = tuple(_action(*one) for one in TEXTS.items())
+
+
+def allowed(view: JobView, caller: ApiUser) -> tuple[Action, ...]:
+    """The actions that are the caller's to take; whether they can be taken now, `when` says."""
+    if not caller.may_change_jobs_of(view.tenant):
+        return ()
+    return tuple(action for action in ACTIONS if caller.role >= action.verb.role)

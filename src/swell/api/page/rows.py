@@ -14,7 +14,8 @@ from swell.api.words import NOTHING, OVERDUE, SIGNS, done_share, findings_by_eff
 from swell.model.deadline_state import is_finish_known
 from swell.model.failure import failure_sentence
 from swell.model.job import Phase
-from swell.model.quota import TenantDevices
+from swell.model.quota import TenantDevices, told_tenant
+from swell.model.usage import AccountShare
 from swell.model.view import ClusterView, JobView, Story
 
 #: The timeline shows so much of the past.
@@ -123,7 +124,7 @@ def job_row(
     loss = view.loss if view.loss is not None and math.isfinite(view.loss) else None
     share, found = done_share(view), standing(view, now_s)
     limits, known = findings_by_effect(view)
-    is_failed = view.phase in (Phase.FAILED, Phase.ENDED_EARLY)
+    is_failed = view.phase in (Phase.FAILED, Phase.TIMED_OUT, Phase.ENDED_EARLY)
     return JobRow(
         **{name: getattr(view, name) for name in ALIKE},
         short_id=view.id.removeprefix(f"{view.name}-"),
@@ -135,7 +136,7 @@ def job_row(
         phase_word=words.phase(view, now_s),
         mood="bad" if is_failed or view.stalled_since_s or words.is_diverged(view) else "",
         stalled_since_s=_second(view.stalled_since_s),
-        size=view.workers,
+        size=len(view.devices) if view.fixed else view.workers,
         wanted=_wanted(view),
         devices=len(view.devices),
         done=None if share is None else round(share, 3),
@@ -213,18 +214,28 @@ class TenantRow(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str = ""
     kind: str = ""  #: empty where all are of one kind
     num_held: int = 0  #: more than `most` for a while: promises outlast a quota that is lowered
-    most: int = 0
+    most: int = 0  #: 0: it has no quota
+    used: str = ""  #: of its share; empty: that does not count, or its first row tells it
 
 
-def tenant_rows(tenants: Mapping[tuple[str, str], TenantDevices]) -> tuple[TenantRow, ...]:
-    """Rows of the tenants that have a quota, one for each kind of device."""
+def tenant_rows(
+    tenants: Mapping[tuple[str, str], TenantDevices], accounts: Iterable[AccountShare]
+) -> tuple[TenantRow, ...]:
+    """Rows of tenants that have a quota, one for each kind of device, and of others that have used some."""
     is_one_kind = len({kind for _, kind in tenants}) == 1
-    return tuple(
+    used = {account.name: account.told for account in accounts}
+    limited = tuple(
         TenantRow(
-            tenant=tenant, kind="" if is_one_kind else kind, num_held=devices.num_held, most=devices.most
+            tenant=tenant,
+            kind="" if is_one_kind else kind,
+            num_held=devices.num_held,
+            most=devices.most,
+            used=used.pop(tenant, ""),
         )
         for (tenant, kind), devices in tenants.items()
     )
+    others = used.items() if len(used) + len(limited) > 1 else ()
+    return (*limited, *(TenantRow(tenant=told_tenant(name), used=told) for name, told in others))
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,8 +266,8 @@ class StoryRow(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-#: Codes of lines that change nothing a job has, that say that what was decided is done, or that stand beside
-#: the job itself, as what its trial run has found.
+#: Codes of lines that change nothing a job has, that say that what was decided is done, or that are shown
+#: with the job itself, as what its trial run has found.
 NO_CHANGE = frozenset({"finding", "profiled", "resized", "started", "verified"})
 
 

@@ -131,7 +131,7 @@ class CommandQueue:
             self._runs.report(not_launched(command, *refusal))
             return False
         former = self._runs.gang(command.job_id)
-        is_restart = command.spec.elasticity is Elasticity.RESTART
+        is_restart = command.spec.elasticity is not Elasticity.LIVE
         known = GangRecord(max_local_batch=command.max_local_batch) if former is None else former.gang
         record = GangRecord(
             launch=command.generation,

@@ -15,23 +15,16 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.controller import protocol
 from swell.executors.controller.command_queue import CommandQueue
-from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
+from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.known_hosts import NOTHING_OFFERED, KnownHosts, OpeningSet
-from swell.executors.controller.protocol import (
-    PROTOCOL,
-    DaemonLine,
-    ExecutorCommand,
-    Gathering,
-    Inventory,
-    Outbox,
-)
 from swell.executors.controller.trials import TrialQueue
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.gang_record import GangRecord, KnownGang
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.retransmission import ReceivedNumbers
-from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned, RunningWork
+from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned, NodeTested, RunningWork
 from swell.wire.lease_end import ProcessClock
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
@@ -66,7 +59,7 @@ class Controller:
         self._inputs: deque[Callable[[], None]] = deque()
         self._is_busy = False  #: with the first of them
         self._hosts = hosts = KnownHosts()
-        self._outbox = Outbox()
+        self._outbox = protocol.Outbox()
         self._runs = runs = DirectedRuns(
             self.now_s,
             self._handle,
@@ -74,6 +67,7 @@ class Controller:
             gang_settings,
             self._outbox,
             lambda run, effects: self._trials.follow(run, effects),
+            time_s,
         )
         self._openings = openings = OpeningSet(hosts, runs.report)
         self._trials = TrialQueue(state_dir, hosts, openings, runs)
@@ -82,7 +76,8 @@ class Controller:
         self._warned = deque[tuple[str, str]](maxlen=MOST_WARNED)  #: hosts, and jobs that they warned of
         self._boot_id = boot_id
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
-        self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
+        #: A daemon that has yet to be told what runs.
+        self._waiting: tuple[protocol.DaemonLine, str] | None = None
         self._told_waiting_s = 0.0
 
     def now_s(self) -> float:
@@ -90,12 +85,12 @@ class Controller:
         return self._clock.now_s()
 
     # ------------------------------------------------------------ the daemon
-    def attach(self, line: DaemonLine, session: str) -> None:
+    def attach(self, line: protocol.DaemonLine, session: str) -> None:
         """A daemon has come. It hears what runs, once that is known, and what no daemon has acknowledged."""
         self._waiting = line, session
         self._greet()
 
-    def detach(self, line: DaemonLine) -> None:
+    def detach(self, line: protocol.DaemonLine) -> None:
         """The line is gone. No effect if another daemon has come since."""
         if self._waiting is not None and self._waiting[0] is line:
             self._waiting = None
@@ -105,7 +100,7 @@ class Controller:
         """Events up to this number are in the journal."""
         self._outbox.acknowledge(number)
 
-    def perform(self, number: int, command: ExecutorCommand) -> int:
+    def perform(self, number: int, command: protocol.ExecutorCommand) -> int:
         """Take a command, if it was not taken before. Returns how many of the session have been taken."""
         if self._commands_taken.take(number):
             self._handle(lambda: self._commands.perform(command))
@@ -118,15 +113,15 @@ class Controller:
         line, session = self._waiting
         if not self._takeover.is_over:
             self._told_waiting_s = self.now_s()
-            line.send(Gathering(hosts=tuple(sorted(self._takeover.awaited))))
+            line.send(protocol.Gathering(hosts=tuple(sorted(self._takeover.awaited))))
             return
         self._waiting = None
         if self._commands_taken.begin(session):
             self._runs.forget_ended()
             self._commands.forget_launches()
         line.send(
-            Inventory(
-                protocol=PROTOCOL,
+            protocol.Inventory(
+                protocol=protocol.PROTOCOL,
                 boot_id=self._boot_id,
                 num_performed=self._commands_taken.num_received,
                 work=RunningWork(
@@ -149,6 +144,11 @@ class Controller:
         """Whether a job has workers on this host, or is about to."""
         devices = (device for run in self._runs.by_key.values() for device in run.director.devices)
         return any(self._hosts.host_of.get(device) == host for device in devices)
+
+    def test_devices(self, order: messages.TestDevices) -> None:
+        """Have devices tested on their host, which is sent the order if it is there."""
+        for host in {self._hosts.host_of.get(device, "") for device in order.devices}:
+            self._hosts.tell(host, order)
 
     def report(self, event: AnyEvent) -> None:
         """Have the daemon told of something that happened outside the controller."""
@@ -173,7 +173,7 @@ class Controller:
 
     def hear(self, host: str, message: messages.FromHost) -> None:
         """What a host says; one that is not of this platform is not heard."""
-        self._handle(lambda: self._hear_member(host, message))
+        self._handle(lambda: self._hear(host, message))
 
     def await_hosts(self, names: Collection[str]) -> None:
         """They may run workers of the controller before. To be called before anything else.
@@ -218,23 +218,11 @@ class Controller:
             hosts = set(run.workers.values())
             if run.gang is not None and run.gang.gang.is_broken and hosts - unreached:
                 for host in sorted(hosts & unreached):
-                    self._leave_workers(run, host)
-
-    def _leave_workers(self, run: DirectedRun, host: str) -> None:
-        why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
-        log.warning("%s; its devices are not used until its workers are known to be gone", why)
-        left = {worker for worker, of in run.workers.items() if of == host}
-        self._takeover.leave_workers(host, run.key, left, why)
-        self._runs.lose_workers(run, host, why)
-
-    def _hear_member(self, host: str, message: messages.FromHost) -> None:
-        """A host may have been lost after it said this."""
-        if host not in self._hosts:
-            return
-        if not self._takeover.keep(host, message):
-            self._hear(host, message)
-        elif self._takeover.is_over:
-            self._greet()
+                    why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
+                    log.warning("%s; its devices are not used until its workers are known to be gone", why)
+                    left = {worker for worker, of in run.workers.items() if of == host}
+                    self._takeover.leave_workers(host, run.key, left, why)
+                    self._runs.lose_workers(run, host, why)
 
     def _is_given(self, host: str, job_id: str) -> bool:
         """Whether the host has a run of this job, or makes ready for one."""
@@ -243,6 +231,12 @@ class Controller:
         return any(host in one.awaited for one in openings) or any(run.is_on(host) for run in runs)
 
     def _hear(self, host: str, message: messages.FromHost) -> None:
+        if host not in self._hosts:  # it was lost after it said this
+            return
+        if self._takeover.keep(host, message):
+            if self._takeover.is_over:
+                self._greet()
+            return
         match message:
             case messages.RunKept() | messages.EndKept():
                 self._takeover.hear(host, message)
@@ -257,6 +251,12 @@ class Controller:
                         self._runs.hear(host, messages.WorkerSaid(run=run, worker=worker, message=pulse))
             case messages.UsageRead():
                 self._runs.hear_usage(host, message)
+            case messages.DevicesRead(readings=readings):
+                own = {name: one for name, one in readings.items() if self._hosts.host_of.get(name) == host}
+                self._outbox.send_once(messages.DevicesRead(readings=own))
+            case NodeTested(results=results):
+                if all(self._hosts.host_of.get(one.device) == host for one in results):
+                    self._runs.report(message)
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
                 if self._is_given(host, job_id) or (not text and (host, job_id) in self._warned):
                     self._warned.append((host, job_id))
@@ -293,13 +293,11 @@ class Takeover:
     runs: DirectedRuns
     hosts: KnownHosts
     awaited: set[str] = field(default_factory=set)  #: hosts that have yet to come, or to be given up
-    _kept: dict[str, messages.KeptRuns] = field(
-        default_factory=dict
-    )  #: by host, until its runs are taken over
+    #: By host, until its runs are taken over.
+    _kept: dict[str, messages.KeptRuns] = field(default_factory=dict)
     _abandoned: dict[tuple[str, str], set[int]] = field(default_factory=dict)  #: workers, by host and run
-    _offers: dict[str, messages.DevicesOffered] = field(
-        default_factory=dict
-    )  #: of hosts that gangs went on without
+    #: Of hosts that gangs went on without.
+    _offers: dict[str, messages.DevicesOffered] = field(default_factory=dict)
     _ends: dict[str, GangEnded | GangSuspended] = field(default_factory=dict)  #: by job
     _is_over: bool = False
 

@@ -19,13 +19,15 @@ from swell.executors.controller.protocol import Outbox
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.audit import Audit
+from swell.executors.gang.fixed_controller import FixedController
 from swell.executors.gang.gang_controller import GangController, RestartController
 from swell.executors.gang.gang_record import GangRecord, KnownGang, flatten
 from swell.executors.gang.job_context import GangSettings, JobContext
 from swell.executors.gang.trial_controller import Trial
 from swell.model.command import LaunchGang, Reconfigure
-from swell.model.event import AnyEvent, GangFound, GangResized, GangStarted, StepsReported
+from swell.model.event import IDLE, AnyEvent, GangFound, GangResized, GangStarted, JobWarned, StepsReported
 from swell.model.job import JobSpec
+from swell.model.quantities import span
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.wire.messages import Finished
 
@@ -63,6 +65,7 @@ class DirectedRun:
     settled: KnownGang | None = None  #: as hosts were told last; None: a trial run, or they were told none
     has_shown_epoch: bool = False  #: the time between its epochs was reported once
     usage: dict[str, GangUsage] = field(default_factory=dict)  #: by host, as it said last
+    num_idle: int | None = 0  #: devices that its owner was told of last; None: by another controller
     left_usage: GangUsage = NO_USAGE  #: what it used on hosts that it has left
     reported_s: float | None = None  #: when it told last how far it is; None: it has not started
     finished_s: float | None = None  #: when the first of its workers met the end condition
@@ -123,14 +126,16 @@ class DirectedRuns:
         gang_settings: GangSettings,
         outbox: Outbox,
         follow: Callable[[DirectedRun, Sequence[messages.Effect]], None],
+        time_s: Callable[[], float],
     ) -> None:
         """
         Args:
             now_s: the controller's clock.
+            time_s: one that goes on while the controller is stopped, and is its successor's too.
             later: has something done after all that is being handled now.
             follow: is called when something was done for a run.
         """
-        self.now_s, self._later, self._follow = now_s, later, follow
+        self.now_s, self._later, self._follow, self._time_s = now_s, later, follow, time_s
         self._hosts, self._gang_settings, self._outbox = hosts, gang_settings, outbox
         self.by_key: dict[str, DirectedRun] = {}  #: runs that are open on their hosts
         self._ended: dict[str, GangController] = {}  #: by job, the latest last
@@ -143,6 +148,8 @@ class DirectedRuns:
         for _ in range(min(MOST_AT_ONCE, len(self._due))):
             if (run := self.by_key.get(self._due.popleft())) is not None:
                 self._report_silent(run)
+                if isinstance(run.director, FixedController):
+                    run.director.keep_limit(self._time_s(), self.now_s())
                 self.do(run, run.director.tick(self.now_s()))
 
     # ------------------------------------------------------------ gangs
@@ -179,9 +186,10 @@ class DirectedRuns:
         Args:
             opened: what hosts have answered on which its run is open.
         """
-        kind = GangController if gang.restarts is None else RestartController
+        restarted = RestartController if job.spec.fixed is None else FixedController
+        kind = GangController if gang.restarts is None else restarted
         controller = kind(job, gang)
-        run = DirectedRun(controller)
+        run = DirectedRun(controller, num_idle=None if gang.workers else 0)
         run.note_opened(opened)
         self._ended.pop(job.job_id, None)
         self.by_key[run.key] = run
@@ -228,6 +236,20 @@ class DirectedRuns:
         """A host tells what a gang has used; one on which the gang is no more is not heard."""
         if (run := self.by_key.get(read.run)) is not None and host in run.hosts:
             run.usage[host] = read.usage
+            self._tell_idle(run, total_usage(run.usage.values()).num_idle)
+
+    def _tell_idle(self, run: DirectedRun, num_idle: int) -> None:
+        """Warn the owner of devices that the gang holds and does not use, and again when that changes."""
+        if num_idle == run.num_idle:
+            return
+        run.num_idle, settings = num_idle, self._gang_settings
+        num = len(run.director.devices)
+        text = (
+            f"{'its device' if num == 1 else f'{num_idle} of its {num} devices'} computed for less than "
+            f"{settings.idle_share:.0%} of the last {span(settings.idle_s)}; ask for fewer next time, or end "
+            "the job if it does nothing"
+        )
+        self.report(JobWarned(at_s=0.0, job_id=run.job_id, about=IDLE, message=text if num_idle else ""))
 
     def lose_host(self, host: str, why: str) -> None:
         """It is gone, with what runs had there."""
@@ -264,7 +286,13 @@ class DirectedRuns:
                 case event:
                     self.report(event)
         if run.director.is_over and self.by_key.get(run.key) is run:
-            self._end_run(run)
+            del self.by_key[run.key]
+            end = None if run.gang is None else run.gang.gang.replies.end
+            self._hosts.tell_all(run.hosts, messages.CloseRun(run=run.key, end=end))
+            if run.gang is not None:
+                self._ended[run.job_id] = run.gang
+            for oldest in list(self._ended)[:-NUM_REMEMBERED]:
+                del self._ended[oldest]
         elif is_told:
             self.release_hosts(run)
         self._follow(run, effects)
@@ -273,6 +301,8 @@ class DirectedRuns:
         """All hosts of the run are told what its gang is: call it before what follows from that is done."""
         if run.gang is None or not run.gang.gang.workers or run.gang.gang.settled == run.settled:
             return
+        if run.gang.gang.restarts is not None and run.gang.gang.restarts.begun_s is None:
+            run.gang.gang.restarts.begun_s = self._time_s()
         run.gang.gang.version += 1
         run.settled = run.gang.gang.settled
         self._hosts.tell_all(run.hosts, messages.KeepGang(run=run.key, gang=run.settled))
@@ -302,15 +332,6 @@ class DirectedRuns:
         for host in left:
             run.leave(host)
             self._hosts.tell(host, messages.CloseRun(run=run.key))
-
-    def _end_run(self, run: DirectedRun) -> None:
-        del self.by_key[run.key]
-        end = None if run.gang is None else run.gang.gang.replies.end
-        self._hosts.tell_all(run.hosts, messages.CloseRun(run=run.key, end=end))
-        if run.gang is not None:
-            self._ended[run.job_id] = run.gang
-        for oldest in list(self._ended)[:-NUM_REMEMBERED]:
-            del self._ended[oldest]
 
     # ------------------------------------------------------------ what the daemon is told
     def report_all(self, events: Iterable[AnyEvent]) -> None:

@@ -103,7 +103,14 @@ class KnownHosts:
         host.offered, host.devices = offered, tuple(own)
         others = {node.name for other in self._hosts.values() if other is not host for node in other.nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
-        return self._change_nodes(host, tuple(nodes), why)
+        before, host.nodes = {node.name: node for node in host.nodes}, tuple(nodes)
+        here = {node.name for node in self.nodes}
+        gone = before.keys() - here
+        host.away = (host.away | gone) - here
+        return [
+            *(NodeLost(at_s=0.0, name=name, cause=why, is_host_kept=True) for name in sorted(gone)),
+            *(NodeJoined(at_s=0.0, node=node) for node in nodes if before.get(node.name) != node),
+        ]
 
     def warn(self, name: str, leaving: HostLeaving, now_s: float) -> list[NodeWarned]:
         """What the scheduler is to hear of the nodes of a host that is about to go."""
@@ -129,18 +136,6 @@ class KnownHosts:
         here = {node.name for node in self.nodes}
         gone = host.away.union(node.name for node in host.nodes) - here
         return [NodeLost(at_s=0.0, name=node, cause=why) for node in sorted(gone)]
-
-    def _change_nodes(self, host: _Host, nodes: tuple[Node, ...], why: str) -> list[NodeJoined | NodeLost]:
-        """`why`: those are gone that it has no longer."""
-        before, host.nodes = {node.name: node for node in host.nodes}, nodes
-        here = {node.name for node in self.nodes}
-        gone = before.keys() - here
-        host.away = (host.away | gone) - here
-        news = [node for node in nodes if before.get(node.name) != node]
-        return [
-            *(NodeLost(at_s=0.0, name=name, cause=why, is_host_kept=True) for name in sorted(gone)),
-            *(NodeJoined(at_s=0.0, node=node) for node in news),
-        ]
 
     def _forget_devices(self, host: _Host) -> None:
         """They are no longer offered; workers that are on them stay."""

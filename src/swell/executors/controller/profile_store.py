@@ -48,10 +48,10 @@ class ProfileStore:
         return msgspec.structs.replace(profile, crossing_s=known_s) if known_s else profile
 
     def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
-        """Store it for later jobs. No effect if the code cannot be read."""
+        """Store it for later jobs, with what is known of other sizes. No effect if code cannot be read."""
         if (path := self.path(command)) is not None:
             known = _read(path, Profile)
-            _write(path, msgspec.structs.replace(profile, end_s=known.end_s) if known else profile)
+            _write(path, _with_known(profile, known) if known else profile)
 
     def correct(self, job_id: str, between: BetweenSteps | None = None, end_s: float | None = None) -> None:
         """What a job's run has shown of the time without steps, for later jobs of its script.
@@ -109,6 +109,7 @@ class ProfileStore:
             spec.env,
             spec.python,
             *((spec.image,) if spec.image else ()),
+            *((spec.uv,) if spec.uv else ()),
             spec.global_batch,
             *((spec.least_batch, spec.max_batch, spec.batch_per_worker) if spec.may_change_batch else ()),
             # One of fewer workers computes larger parts of an open batch, which are measured as well.
@@ -129,6 +130,22 @@ def _sources(tree: Path) -> bytes:
     Raises OSError: it is gone, perhaps.
     """
     return decode_tree(tree.read_bytes()).sources_digest.encode()
+
+
+def _with_known(profile: Profile, known: Profile) -> Profile:
+    """Add what an earlier trial run has measured at other sizes, for jobs that have these."""
+    profile = msgspec.structs.replace(profile, end_s=known.end_s)
+    if profile.batches is not None:  # each of an open batch belongs to the sizes of its run
+        return profile
+    sizes = profile.allreduce_sizes, known.allreduce_sizes
+    return msgspec.structs.replace(
+        profile,
+        compute_s=known.compute_s | profile.compute_s,
+        allreduce_s=known.allreduce_s | profile.allreduce_s,
+        allreduce_sizes=None if None in sizes else tuple(sorted({*(sizes[0] or ()), *(sizes[1] or ())})),
+        group_step_s=known.group_step_s | profile.group_step_s,
+        findings=known.findings if profile.findings is None else profile.findings,
+    )
 
 
 def _covers(profile: Profile, command: ProfileJob) -> bool:

@@ -11,6 +11,8 @@ from typing import Protocol
 
 import msgspec
 
+from swell.executors.gang.host_messages import DevicesRead as DevicesRead
+from swell.executors.gang.host_messages import TestDevices as TestDevices
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.retransmission import RetransmissionQueue
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -19,7 +21,7 @@ from swell.model.report_folding import can_fold, fold
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.
-PROTOCOL = 9
+PROTOCOL = 10
 
 ExecutorCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang
 
@@ -67,7 +69,7 @@ class DevicesWanted(AgentMessage, frozen=True, kw_only=True):
     num: int
 
 
-ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | DevicesWanted
+ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | TestDevices | DevicesWanted
 FirstLine = Attach | Hello
 
 
@@ -100,7 +102,7 @@ class Performed(AgentMessage, frozen=True, kw_only=True):
     number: int
 
 
-FromAgent = Gathering | Inventory | EventTold | Performed
+FromAgent = Gathering | Inventory | EventTold | Performed | DevicesRead
 
 
 class DaemonLine(Protocol):
@@ -140,6 +142,11 @@ class Outbox:
             number, event = following
             self._num_told = max(self._num_told, number)
             self._link.send(EventTold(number=number, event=event))
+
+    def send_once(self, message: DevicesRead) -> None:
+        """Send what need not arrive, if a daemon reads: the next one says more."""
+        if self._link is not None and self._link.is_open and not self._link.is_full:
+            self._link.send(message)
 
     def attach(self, link: DaemonLine) -> None:
         """A daemon has come: it hears first what no daemon has acknowledged."""

@@ -33,7 +33,6 @@ from swell.executors.gang.trial_controller import QueuedTrial, Trial, not_profil
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
 from swell.model.command import ProfileJob
 from swell.model.event import GangEnded, JobWarned, Outcome, ProfilingFailed, StepsReported, TrialQueued
-from swell.model.job import Elasticity
 from swell.script_facts import BetweenSteps
 
 log = logging.getLogger("swell.agent")
@@ -69,10 +68,7 @@ class TrialQueue:
         if (one is not None and not one.is_called_off) or command.job_id in self._queue:
             return
         self._tell_of_memory(command)
-        if command.spec.elasticity is Elasticity.RESTART:
-            why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
-            self._runner.report(not_profiled(command, Outcome.FAILED, why))
-        elif not self._is_known(command):
+        if not self._is_known(command):
             now_s, path = self._runner.now_s(), self._cache.path(command)
             self._queue[command.job_id] = QueuedTrial(command, path, now_s)
             self.make_way()

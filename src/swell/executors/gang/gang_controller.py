@@ -44,7 +44,7 @@ from swell.model.target import Configuration
 from swell.script_facts import WHOLE
 from swell.tally import tally_of
 from swell.wire import environ, messages
-from swell.wire.reports import LOSS, MOST_STEPS, Number, value_of
+from swell.wire.reports import LOSS, MOST_STEPS, value_of
 
 #: Of a group that is to form again as it is: no group has it.
 NOT_A_BATCH = 0
@@ -323,7 +323,7 @@ class RestartController(GangController):
         """
 
         def rank(end: WorkerExited) -> tuple[bool, bool, bool]:
-            return end.status != OVER_MEMORY, is_fault_of_script(end.status), end.status == 0
+            return end.status != OVER_MEMORY, self.is_fault(end.status), end.status == 0
 
         return super().exited(sorted(exits, key=rank), now_s)
 
@@ -332,11 +332,18 @@ class RestartController(GangController):
         if self.gang.ending is not None or self.restarts.leaving_s is not None:
             return
         if status := ended.status:
-            why = describe_exit(member, status, ended.log_tail)
+            why = self._describe(member, ended)
             self.gang.setback.is_over_memory = status == OVER_MEMORY
-            transition.end(self, Outcome.FAILED if is_fault_of_script(status) else Outcome.LOST, why)
+            transition.end(self, Outcome.FAILED if self.is_fault(status) else Outcome.LOST, why)
         elif not self.members:
             transition.end(self, Outcome.SUCCEEDED, "")
+
+    def is_fault(self, status: int) -> bool:
+        """Whether another start of its processes would end the same."""
+        return is_fault_of_script(status)
+
+    def _describe(self, member: Member, ended: WorkerExited) -> str:
+        return describe_exit(member, ended.status, ended.log_tail)
 
     # ------------------------------------------------------------ what its script tells
     def _hear(self, message: messages.FromWorker, member: Member) -> None:
@@ -357,13 +364,24 @@ class RestartController(GangController):
                 self.send([member.number], messages.StopVoteResult(most=most))
 
     def _note_distributed(self, message: messages.Distributed) -> None:
-        spec = self.job.spec
+        spec, stays = self.job.spec, f"the job stays at {told_workers(self.job.spec.min_workers)}"
         may_grow = spec.max_workers is None or spec.max_workers > spec.min_workers
         is_whole = message.is_by_library and not spec.cuts_batch and WHOLE not in spec.accept_differences
         if is_whole and (may_grow or spec.min_workers > 1):
-            self.warn(_takes_whole_batches(spec.min_workers), SIZE)
+            self.warn(
+                f"{stays}: a library makes its steps, and each worker of it takes a whole batch, so with "
+                "more workers a step would have more samples; submit it with `--global-batch SAMPLES`, and "
+                "with `{local_batch}` in its arguments for the batch of one worker, or with "
+                f"`--accept-differences {WHOLE}`",
+                SIZE,
+            )
         elif not message.is_so and may_grow:
-            self.warn(_stays_small(spec.min_workers), SIZE)
+            self.warn(
+                f"{stays}: its script forms no process group and does not read WORLD_SIZE, so more would be "
+                "identical copies that write the same files; call torch.distributed.init_process_group "
+                f"before the first step, or submit the job with `workers: {spec.min_workers}`",
+                SIZE,
+            )
         elif message.is_so:
             self.restarts.is_distributed = True
             self.report(ScriptDistributed(job_id=self.job.job_id, at_s=self.now_s))
@@ -382,9 +400,11 @@ class RestartController(GangController):
 
     def _note_values(self, message: messages.Reported) -> None:
         """A value without a curve is a line of output, which may name its `step`."""
+        training_progress.note_links(self, message)
         if message.refusal:
             self.warn(message.refusal)
-        step = _step_of(message.values, self.gang.steps)
+        said = value_of(message.values.get(STEP, self.gang.steps))
+        step = int(said) if 0 <= said < MOST_STEPS and said.is_integer() else self.gang.steps
         values = {name: value_of(value) for name, value in message.values.items()}
         printed = {name: tally_of([(step, value)], len(self.members)) for name, value in values.items()}
         curves = {name: tally for name, tally in printed.items() if tally is not None}
@@ -408,28 +428,3 @@ class RestartController(GangController):
         super()._tell_again()
         if self.restarts.is_distributed:
             self.report(ScriptDistributed(job_id=self.job.job_id, at_s=self.now_s))
-
-
-def _step_of(values: Mapping[str, Number], steps: int) -> int:
-    """After which step the values were measured, as they say, if that is a step."""
-    step = value_of(values.get(STEP, steps))
-    return int(step) if 0 <= step < MOST_STEPS and step.is_integer() else steps
-
-
-def _takes_whole_batches(num: int) -> str:
-    return (
-        f"the job stays at {told_workers(num)}: a library makes its steps, and each worker of it takes a "
-        "whole batch, so with more workers a step would have more samples; submit it with `--global-batch "
-        "SAMPLES`, and with `{local_batch}` in its arguments for the batch of one worker, or with "
-        f"`--accept-differences {WHOLE}`"
-    )
-
-
-def _stays_small(num: int) -> str:
-    workers = told_workers(num)
-    return (
-        f"the job stays at {workers}: its script forms no process group and does not read WORLD_SIZE, so "
-        "more would be identical copies that write the same files; call "
-        "torch.distributed.init_process_group before the first step, or submit the job with "
-        f"`workers: {num}`"
-    )

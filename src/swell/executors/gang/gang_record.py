@@ -161,6 +161,7 @@ class RestartSet(msgspec.Struct, kw_only=True):
     is_distributed: bool = False  #: its script works with other workers
     tally: StepTally = msgspec.field(default_factory=StepTally)
     votes: dict[int, int] = {}  #: by worker: steps that it had ended when it was asked to stop
+    begun_s: float | None = None  #: when its gang had started, by the clock of `FixedController.keep_limit`
 
 
 class KnownGang(msgspec.Struct, kw_only=True):
@@ -410,8 +411,13 @@ def is_fault_of_script(status: int) -> bool:
     return status == UNFIT or (status >= 0 and status != EXIT_STOPPED)
 
 
-def describe_exit(member: Member, status: int, log_tail: str) -> str:
-    """How a worker ended, in the words of its own traceback where there is one."""
+def describe_exit(member: Member, status: int, log_tail: str, who: str = "", ended: str = "exited") -> str:
+    """How a worker ended, in the words of its own traceback where there is one.
+
+    Args:
+        who: what it is called; empty: by its number.
+    """
+    who = who or f"worker {member.number}"
     if member.failure:
         return member.failure
     ends = {
@@ -423,10 +429,10 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
         STOPPED: "was stopped by a signal, and was killed",
     }
     if status in ends:
-        return f"worker {member.number} {ends[status]}"
+        return f"{who} {ends[status]}"
     if status < 0:
-        return f"worker {member.number} was killed by {signal_name(-status)}"
-    text = f"worker {member.number} exited with status {status}"
+        return f"{who} was killed by {signal_name(-status)}"
+    text = f"{who} {ended} with status {status}"
     return f"{text}; {LOG_ENDS}\n{log_tail}" if log_tail else text
 
 

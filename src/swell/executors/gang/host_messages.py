@@ -33,10 +33,10 @@ import msgspec
 
 from swell.executors.gang.gang_record import KnownGang
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
-from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome
+from swell.model.event import AnyEvent, GangEnded, GangSuspended, NodeTested, Outcome
 from swell.model.job import JobSpec
 from swell.model.node import Node
-from swell.model.usage import GangUsage
+from swell.model.usage import DeviceReading, GangUsage
 from swell.wire import messages
 
 #: To a worker, and to all that it has started.
@@ -142,21 +142,16 @@ class WorkerState(msgspec.Struct, kw_only=True):
         match message:
             case WorkerForked(pid=pid):
                 self.pid = pid
-            case WorkerSaid(message=said):
-                self.note(said)
             case WorkerExited():
                 self.exit = message
-
-    def note(self, said: messages.FromWorker) -> None:
-        """The worker says this."""
-        match said:
-            case messages.Joined() | messages.JoinFailed() | messages.Broken():
+            case WorkerSaid(message=messages.Joined() | messages.Broken() as said):
                 self.steps = said.steps
-                if not isinstance(said, messages.JoinFailed):
-                    self.joined = said.generation if isinstance(said, messages.Joined) else None
-            case messages.Alive() | messages.Progress():
-                self.steps = max(self.steps, said.steps)
-            case _ if isinstance(said, STANDING):
+                self.joined = said.generation if isinstance(said, messages.Joined) else None
+            case WorkerSaid(message=messages.JoinFailed(steps=steps)):
+                self.steps = steps
+            case WorkerSaid(message=messages.Alive(steps=steps) | messages.Progress(steps=steps)):
+                self.steps = max(self.steps, steps)
+            case WorkerSaid(message=said) if isinstance(said, STANDING):
                 others = [each for each in self.standing if type(each) is not type(said)]
                 self.standing = [*others, said]
 
@@ -190,7 +185,15 @@ class CloseRun(HostMessage, frozen=True, kw_only=True):
     end: GangEnded | GangSuspended | None = None  #: of its gang; None: that goes on elsewhere, or never was
 
 
-ToHost = OpenRun | StartWorker | TellWorker | SignalWorker | SetShare | KeepGang | CloseRun
+class TestDevices(HostMessage, frozen=True, kw_only=True):
+    """Test these devices, which no worker uses; `NodeTested` follows. It belongs to no run."""
+
+    run: str = ""
+    node: str
+    devices: tuple[str, ...]
+
+
+ToHost = OpenRun | StartWorker | TellWorker | SignalWorker | SetShare | KeepGang | CloseRun | TestDevices
 
 
 # ---------------------------------------------------------------- host -> controller
@@ -252,6 +255,12 @@ class UsageRead(HostMessage, frozen=True, kw_only=True):
     usage: GangUsage
 
 
+class DevicesRead(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What devices of the host do, told every ten seconds; the daemon is told it, too, and no journal."""
+
+    readings: dict[str, DeviceReading]  #: by their ids
+
+
 class OwnerWarned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What the owner of a job should know; see `JobWarned`."""
 
@@ -279,6 +288,8 @@ FromHost = (
     | OfWorker
     | WorkersAlive
     | UsageRead
+    | DevicesRead
+    | NodeTested
     | OwnerWarned
     | HostLeaving
 )

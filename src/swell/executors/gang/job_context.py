@@ -48,6 +48,8 @@ class GangSettings:
     step_end_s: float = 5.0  #: until SIGTERM where no step of a script ends; the first word is STOP_AT_STEP
     restart_s: float = 10.0  #: from SIGTERM to SIGKILL where the script writes its own checkpoint
     trial_s: float = 120.0  #: a trial run of a script, and each calibration, take no longer
+    idle_share: float = 0.05  #: a device that is used for less of the time does nothing
+    idle_s: float = 600.0  #: so long, and its job's owner is warned
     audit_share: float = 0.005  #: of a gang's device time, that its audits take at most
     checkpoint_interval_s: float = 0.0  #: 0: chosen for each gang
     keep_checkpoints: int = _WELCOME["keep_checkpoints"]

@@ -24,28 +24,20 @@ MAX_STRIKES = 3
 
 def watch(live: GangRuntime) -> None:
     """Handle whoever is late. To be called several times a second."""
-    _kill_silent(live)
-    _kill_unaware(live)
-    _kill_stuck(live)
-    _hurry(live)
-    _tell_standstill(live)
-
-
-def _kill_silent(live: GangRuntime) -> None:
     for member in live.members.values():
         verdict = overdue(member, live.job.spec.entry, live.now_s, live.settings)
         if verdict is not None and not member.is_killed:
             why, is_fault_of_script = verdict
             member.is_at_fault |= is_fault_of_script
             live.kill([member], why)
-
-
-def _kill_unaware(live: GangRuntime) -> None:
-    """A member that waits in a step of a broken group should know by now; one in its script will."""
+    # A member that waits in a step of a broken group should know by now; one in its script will.
     since_s, limit_s = live.gang.setback.since_s, live.settings.notice_s
     if since_s is not None and live.now_s - since_s > limit_s:
         deaf = [m for m in live.gang.unaware() if m.waits_s >= limit_s or m.heartbeat is None]
         live.kill(deaf, "a worker did not notice that its group had broken, and was killed")
+    _kill_stuck(live)
+    _hurry(live)
+    _tell_standstill(live)
 
 
 # ------------------------------------------------------------ workers that hold the others up

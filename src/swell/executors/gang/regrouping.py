@@ -149,9 +149,11 @@ def _form_next_group(live: GangRuntime) -> None:
     configuration = live.job.configuration_of(len(group), gang.wanted_configuration)
     is_formed &= gang.formation.configuration.trains_as(configuration) or gang.is_suspending
     if is_formed and slots == wanted:
-        if gang.is_suspending:
-            _order_save(live)
-        elif len(group) == len(live.members):
+        if gang.is_suspending and not gang.formation.is_saving:  # the group is to save and to leave
+            formation = gang.formation
+            formation.is_saving, formation.ordered_s, formation.is_lateness_told = True, live.now_s, False
+            live.send(formation.group, messages.Suspend(generation=formation.round))
+        elif not gang.is_suspending and len(group) == len(live.members):
             transition.finish_change(live)
     elif group and (is_broken or slots.issuperset(wanted)):
         _regroup(live, group)
@@ -207,14 +209,6 @@ def _orders(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member
         )
         for rank, place in enumerate(places)
     ]
-
-
-def _order_save(live: GangRuntime) -> None:
-    """Order the present group to save and leave, once."""
-    formation = live.gang.formation
-    if not formation.is_saving:
-        formation.is_saving, formation.ordered_s, formation.is_lateness_told = True, live.now_s, False
-        live.send(formation.group, messages.Suspend(generation=formation.round))
 
 
 def pass_on(live: GangRuntime, bound: messages.Bound, leader: Member) -> None:
@@ -337,21 +331,14 @@ def note_exit(live: GangRuntime, member: Member, status: int, log_tail: str) -> 
     if live.gang.ending is not None:
         transition.note_exit(live.gang.ending, member, status, log_tail)
     elif member.state in JOINING:
-        _lose_joiner(live, member, status, log_tail)
+        if not member.is_killed or member.failure:  # else it was no longer wanted
+            why = describe_exit(member, status, log_tail) if status else ended_early(live.job.spec.entry, 0)
+            is_at_fault = member.is_at_fault or status == 0
+            transition.fail(live, why, Outcome.FAILED if is_at_fault else Outcome.LOST)
     elif member.state is not State.LEFT:
         _lose_member(live, member, status, log_tail)
     if status == OVER_MEMORY:
         live.gang.setback.is_over_memory = True
-
-
-def _lose_joiner(live: GangRuntime, member: Member, status: int, log_tail: str) -> None:
-    if member.is_killed and not member.failure:
-        return  # it was no longer wanted
-    message = describe_exit(member, status, log_tail)
-    if status == 0:
-        message = ended_early(live.job.spec.entry, status)
-    is_at_fault = member.is_at_fault or status == 0
-    transition.fail(live, message, Outcome.FAILED if is_at_fault else Outcome.LOST)
 
 
 def _lose_member(live: GangRuntime, member: Member, status: int, log_tail: str) -> None:

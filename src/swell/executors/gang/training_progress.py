@@ -8,10 +8,10 @@ from typing import Any
 
 from swell.executors.gang.gang_record import Member
 from swell.executors.gang.runtime import GangRuntime
-from swell.model.event import StepsReported
+from swell.model.event import JobLinked, StepsReported
 from swell.tally import Tally, tally_of
 from swell.wire import messages
-from swell.wire.reports import LOSS, Number, value_of
+from swell.wire.reports import LOSS, Number, link_fault, value_of
 
 #: A controller makes fewer reports of a gang than two to the power of this.
 REPORT_BITS = 40
@@ -51,9 +51,17 @@ def note_values(live: GangRuntime, said: messages.Reported, member: Member) -> N
     live.reductions.note(member.number, live.names.admitted(said.shares), said.steps)
     if said.refusal:
         live.warn(said.refusal)
+    note_links(live, said)
     if said.values or said.curves:
         report(live, metrics=said.values, curves=said.curves)
     reduce_values(live)
+
+
+def note_links(live: GangRuntime, said: messages.Reported) -> None:
+    """The output of a worker has told addresses."""
+    for name, url in said.links.items():
+        if not link_fault(name, url):
+            live.report(JobLinked(job_id=live.job.job_id, at_s=live.now_s, name=name, url=url))
 
 
 # ------------------------------------------------------------ what is told

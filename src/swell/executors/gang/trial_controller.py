@@ -34,7 +34,7 @@ from swell.model.job import MOST_BETWEEN_S, JobClass, Profile
 from swell.model.quantities import span
 from swell.wire import messages
 
-CALIBRATE_ENTRY = "swell.train.runtime.group_trial:main"
+CALIBRATE_ENTRY = "swell.train.runtime.trial_run:calibrate"
 
 
 @dataclass(slots=True)
@@ -205,7 +205,11 @@ class Trial(GangRuntime):
             case messages.Hello():
                 self.send([member.number], self._welcome(running.part, member.slot))
             case messages.Ready():
-                self._note_ready(message, member, running)
+                member.state = State.READY
+                if running.is_alone:
+                    self.plan.start_s = self.now_s - member.since_s
+                elif all(each.state is State.READY for each in self.members.values()):
+                    regrouping.form(self, list(self.members.values()))
             case messages.Bound():
                 regrouping.pass_on(self, message, member)
             case messages.Joined():
@@ -253,14 +257,6 @@ class Trial(GangRuntime):
             compares=script.compares,
             resumes=script.resumes,
         )
-
-    def _note_ready(self, message: messages.Ready, member: Member, running: RunningPart) -> None:
-        member.state = State.READY
-        members = list(self.members.values())
-        if running.is_alone:
-            self.plan.start_s = self.now_s - member.since_s
-        elif all(each.state is State.READY for each in members):
-            regrouping.form(self, members)
 
     def _note_profiled(self, message: messages.Profiled, member: Member, running: RunningPart) -> None:
         fewest, num_shards = min(self.plan.script.sizes), message.num_shards

@@ -264,20 +264,13 @@ def local_batches(spec: JobSpec, sizes: Sequence[int], max_local_batch: int | No
     own = {-(-spec.global_batch // size) for size in sizes}
     if spec.max_batch is None:
         return tuple(sorted(own, reverse=True))
-    return tuple(sorted(own | _over_range(spec.least_batch, spec.max_batch, sizes, max_local_batch)))
-
-
-def _over_range(least: int, most: int, sizes: Sequence[int], max_local_batch: int | None) -> set[int]:
-    """Return local batches, evenly by ratio, from `least` on most workers to `most` on fewest.
-
-    `max_local_batch` bounds the largest, but never below the smallest.
-    """
-    low, high = -(-least // max(sizes)), -(-most // min(sizes))
+    # Evenly by ratio, from the least batch on most workers to the largest on fewest.
+    low, high = -(-spec.least_batch // max(sizes)), -(-spec.max_batch // min(sizes))
     if max_local_batch is not None:
         high = max(low, min(high, max_local_batch))
     num = min(MOST_OF_RANGE, (high // low).bit_length())
     ratio = (high / low) ** (1.0 / max(num - 1, 1))
-    return {low, high} | {round(low * ratio**index) for index in range(num)}
+    return tuple(sorted(own | {low, high} | {round(low * ratio**index) for index in range(num)}))
 
 
 # ---------------------------------------------------------------- what groups take

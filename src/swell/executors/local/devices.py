@@ -6,22 +6,17 @@ Each form but `none` may end with islands, as in `cpu:8/4/2`.
 from __future__ import annotations
 
 import math
-import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations
 
 import msgspec
-import pynvml
 
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.local.gpus import DeviceError as DeviceError
+from swell.executors.local.gpus import find_gpus, islands_of_gpus, nvml
 from swell.executors.local.limits.allocation import available_cores
-from swell.model.errors import InvalidOption
 from swell.model.names import NAME_RULE, is_plain_name
-from swell.model.node import DEFAULT_RACK, InvalidIslands, Islands, Node, parse_islands, telling
+from swell.model.node import DEFAULT_RACK, InvalidIslands, Islands, Node, parse_islands
 
 FORMS = (
     "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE, "
@@ -29,22 +24,9 @@ FORMS = (
 )
 NONE = "none"
 CPU = "cpu"
-#: What in CUDA_VISIBLE_DEVICES says that there is no GPU, or no further one.
-NO_GPU = ("", "-1", "NoDevFiles", "none", "void")
-_NO_SLICES = (
-    "Swell offers whole GPUs, because NCCL sums nothing between slices of one: turn MIG off with `nvidia-smi "
-    "-mig 0`, name whole GPUs in CUDA_VISIBLE_DEVICES, or offer other devices with --devices cpu"
-)
 _PACED = re.compile(
     r"(?:(?:(?P<racks>[0-9]+)x)?(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)"
 )
-
-#: Closeness of two GPUs that NVLink joins: below that of any pair that only PCIe joins.
-BY_NVLINK = -1
-
-
-class DeviceError(InvalidOption):
-    """These devices cannot be offered; the text names the thing, the rule and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +54,27 @@ def parse_devices(text: str, cores: float | None = None, rack: str = "") -> tupl
         raise DeviceError(
             f"devices {text!r}: there are no devices that could have islands; leave {islands!r} out"
         )
-    if has_islands:
-        nodes = tuple(_with_islands(local, text, islands) for local in nodes)
-    if rack:
-        nodes = _in_rack(nodes, text, check_rack(rack))
-    return tuple(_with_cores(node, len(nodes), cores) for node in nodes)
-
-
-def _with_islands(local: LocalNode, text: str, islands: str) -> LocalNode:
-    try:
-        chosen = parse_islands(islands, len(local.node.devices))
-    except InvalidIslands as error:
-        raise DeviceError(f"devices {text!r}: {error}") from error
-    return LocalNode(msgspec.structs.replace(local.node, islands=chosen), local.bindings)
+    racks = {local.node.rack for local in nodes}
+    if rack and check_rack(rack) and len(racks) != 1:
+        stand = f"stand in {len(racks)} racks of their own" if racks else "are none of this machine"
+        raise DeviceError(f"--rack {rack}: devices {text!r} {stand}; leave --rack out, or say --rack ''")
+    completed = []
+    for node, bindings in ((local.node, local.bindings) for local in nodes):
+        if has_islands:
+            try:
+                chosen = parse_islands(islands, len(node.devices))
+            except InvalidIslands as error:
+                raise DeviceError(f"devices {text!r}: {error}") from error
+            node = msgspec.structs.replace(node, islands=chosen)
+        shared = cores  # more slots than cores share these
+        if cores is None and node.kind == CPU and len(node.devices) > available_cores():
+            shared = float(available_cores())
+        each = (
+            None if shared is None else shared / len(nodes)
+        )  # several nodes of one machine have equal parts
+        node = msgspec.structs.replace(node, rack=rack or node.rack, cores=each)
+        completed.append(LocalNode(node, bindings))
+    return tuple(completed)
 
 
 def check_rack(name: str) -> str:
@@ -94,36 +84,18 @@ def check_rack(name: str) -> str:
     return name
 
 
-def _in_rack(nodes: tuple[LocalNode, ...], text: str, rack: str) -> tuple[LocalNode, ...]:
-    racks = {local.node.rack for local in nodes}
-    if len(racks) != 1:
-        stand = f"stand in {len(racks)} racks of their own" if racks else "are none of this machine"
-        raise DeviceError(f"--rack {rack}: devices {text!r} {stand}; leave --rack out, or say --rack ''")
-    return tuple(LocalNode(msgspec.structs.replace(local.node, rack=rack), local.bindings) for local in nodes)
-
-
-def _with_cores(local: LocalNode, num_nodes: int, cores: float | None) -> LocalNode:
-    """Several nodes of one machine have equal parts of its cores. More slots than cores share these."""
-    node = local.node
-    if cores is None and node.kind == CPU and len(node.devices) > available_cores():
-        cores = float(available_cores())
-    if cores is None:
-        return local
-    return LocalNode(msgspec.structs.replace(node, cores=cores / num_nodes), local.bindings)
-
-
 def _parse(text: str, num_cores: int) -> tuple[LocalNode, ...]:
     kind, _, count = text.strip().partition(":")
     if kind == NONE and not count:
         return ()
     if kind == "auto" and not count:
-        with _nvml():
-            gpus = _find_gpus()
+        with nvml():
+            gpus = find_gpus()
             return (_cuda_node(gpus) if gpus else _cpu_node(num_cores),)
     if kind == CPU:
         return (_cpu_node(_number(text, count) if count else num_cores),)
     if kind == "cuda":
-        with _nvml():
+        with nvml():
             return (_cuda_node(_choose_gpus(text, count)),)
     if kind == "paced" and (match := _PACED.fullmatch(count)):
         return _paced_nodes(text, match)
@@ -179,7 +151,7 @@ def _number(text: str, count: str) -> int:
 
 
 def _choose_gpus(text: str, count: str) -> list[tuple[str, str]]:
-    gpus = _find_gpus()
+    gpus = find_gpus()
     if not gpus:
         raise DeviceError(f"devices {text!r}: NVML finds no GPU on this machine; use cpu or paced devices")
     if not count or count == "all":
@@ -188,128 +160,3 @@ def _choose_gpus(text: str, count: str) -> list[tuple[str, str]]:
     if wanted > len(gpus):
         raise DeviceError(f"devices {text!r} asks {wanted} GPUs but this machine has {len(gpus)}; ask fewer")
     return gpus[:wanted]
-
-
-@contextmanager
-def _nvml() -> Iterator[None]:
-    """Initialise NVML if it is there. That takes seconds where no process keeps the driver loaded."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _find_gpus() -> list[tuple[str, str]]:
-    """(UUID, product name) of each GPU that CUDA_VISIBLE_DEVICES leaves visible; empty without NVML.
-
-    Raises DeviceError: it names what is no GPU, or one is divided into slices.
-    """
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError_Uninitialized:
-        return []
-    found = [(pynvml.nvmlDeviceGetUUID(h), pynvml.nvmlDeviceGetName(h)) for h in handles]
-    divided = {gpu for gpu, handle in zip(found, handles, strict=True) if _is_divided(handle)}
-    visible = _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    for uuid, name in visible:
-        if (uuid, name) in divided:
-            raise DeviceError(f"GPU {uuid} ({name}) is divided into MIG slices; {_NO_SLICES}")
-    return visible
-
-
-def _is_divided(gpu: object) -> bool:
-    """Whether its MIG mode is on."""
-    try:
-        return bool(pynvml.nvmlDeviceGetMigMode(gpu)[0])
-    except pynvml.NVMLError:  # a kind of GPU that cannot be divided
-        return False
-
-
-def _visible(gpus: list[tuple[str, str]], chosen: str | None) -> list[tuple[str, str]]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES (`chosen`) leaves, in its order.
-
-    It lists numbers, as NVML has them (in order of the PCI bus), or beginnings of UUIDs. As for CUDA, what
-    says that there is none ends the list. Raises DeviceError: it names what is no GPU.
-    """
-    if chosen is None or not gpus:
-        return gpus
-    visible: list[tuple[str, str]] = []
-    for name in (part.strip() for part in chosen.split(",")):
-        if name in NO_GPU:
-            break
-        if name.startswith("MIG-"):
-            raise DeviceError(f"CUDA_VISIBLE_DEVICES names {name!r}, a MIG slice of a GPU; {_NO_SLICES}")
-        if name.isdecimal():
-            matches = gpus[int(name) : int(name) + 1]
-        else:
-            matches = [gpu for gpu in gpus if gpu[0].startswith(name)]
-        if len(matches) != 1:
-            raise DeviceError(
-                f"CUDA_VISIBLE_DEVICES names {name!r}, which is {'no' if not matches else 'more than one'} "
-                f"GPU of this machine: it has numbers 0 to {len(gpus) - 1}, and the UUIDs that `nvidia-smi "
-                "-L` lists; correct it, or offer other devices with --devices cpu"
-            )
-        visible.append(matches[0])
-    return visible
-
-
-def islands_of_gpus(uuids: Sequence[str]) -> tuple[Sequence[str], Islands]:
-    """The GPUs in an order in which those of an island are neighbours, and their islands.
-
-    None, where NVML does not tell how they are joined, or where all are joined alike. The caller has
-    initialised NVML.
-    """
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
-        distances = [[_distance(one, other) for other in handles] for one in handles]
-    except pynvml.NVMLError:
-        return uuids, ()
-    order, islands = islands_by_distance(distances)
-    return [uuids[place] for place in order], islands
-
-
-def _distance(one: object, other: object) -> int:
-    """NVLink, else the lowest part of the machine that both GPUs hang from, as NVML numbers these."""
-    if one is other or _are_linked(one, other):
-        return BY_NVLINK
-    return int(pynvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
-
-
-def _are_linked(one: object, other: object) -> bool:
-    """Whether NVLink joins the two GPUs."""
-    capability = pynvml.NVML_P2P_CAPS_INDEX_NVLINK
-    try:
-        return bool(pynvml.nvmlDeviceGetP2PStatus(one, other, capability) == pynvml.NVML_P2P_STATUS_OK)
-    except pynvml.NVMLError:  # a driver or a GPU that does not know the question
-        return False
-
-
-def islands_by_distance(distances: Sequence[Sequence[int]]) -> tuple[Sequence[int], Islands]:
-    """An order of the devices, and the islands that they have in it.
-
-    An island of a level is a set of devices each of which has another one of it within some distance.
-
-    Args:
-        distances: of each pair of devices; alike in both directions.
-    """
-    num = len(distances)
-    limits = sorted({distance for row in distances for distance in row}, reverse=True)
-    labels = [_components(distances, limit) for limit in limits]
-    order = sorted(range(num), key=lambda device: [label[device] for label in labels])
-    levels = tuple(tuple(Counter(label[device] for device in order).values()) for label in labels)
-    return order, telling(levels, num)
-
-
-def _components(distances: Sequence[Sequence[int]], limit: int) -> list[int]:
-    """The lowest device that can be reached from each device by steps of at most this distance."""
-    label = list(range(len(distances)))
-    for one, other in combinations(range(len(distances)), 2):
-        if distances[one][other] <= limit:
-            low, high = sorted((label[one], label[other]))
-            label = [low if each == high else each for each in label]
-    return label

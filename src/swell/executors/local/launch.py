@@ -40,6 +40,7 @@ def start_agent(options: AgentOptions) -> tuple[subprocess.Popen[bytes], AgentAd
         AgentError: it ended, or did not begin in time.
     """
     path = options.state_dir / "agent.log"
+    path.touch(mode=0o600)
     with path.open("ab") as log, os.fdopen(os.memfd_create("options"), "w+b") as stdin:
         begin = log.tell()
         stdin.write(options.encoded())

@@ -57,12 +57,6 @@ class LineLink(asyncio.Protocol):
             tls = self._transport.get_extra_info("ssl_object")
         return tls
 
-    @property
-    def peer(self) -> str:
-        """IP address at the other end; empty: a line of this machine, or not open yet."""
-        name = None if self._transport is None else self._transport.get_extra_info("peername")
-        return str(name[0]) if isinstance(name, tuple) else ""
-
     def send(self, message: msgspec.Struct) -> None:
         """Lost if the connection is: its end is reported, and what must not get lost is said again."""
         self.send_encoded(encode(message))

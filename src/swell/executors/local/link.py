@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -27,6 +27,7 @@ from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent, RunningWork
 from swell.model.retry import retry_pause_s
+from swell.model.usage import DeviceReading
 from swell.wire.lines import LineBuffer
 
 log = logging.getLogger("swell.link")
@@ -35,6 +36,8 @@ CONNECT_S = 5.0
 #: A lost line is found again at once; one that cannot be is tried again after this, and then less often.
 RETRY_S, LONGEST_RETRY_S = 0.05, 5.0
 FIND_S = 20.0
+#: Hosts tell every ten seconds what their devices do.
+READINGS_COUNT_FOR_S = 35.0
 
 _decode: Callable[[bytes], protocol.FromAgent] = decoder(protocol.FromAgent).decode
 
@@ -72,6 +75,7 @@ class LocalExecutor:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._to_send: deque[msgspec.Struct] = deque()  #: beside commands
+        self._readings: dict[str, tuple[float, DeviceReading]] = {}  #: by device, and when it came
         self._wanted: protocol.DevicesWanted | None = None  #: what was said last
         self._socket: socket.socket | None = None
         self._received = LineBuffer()
@@ -89,14 +93,19 @@ class LocalExecutor:
             deliver: is called with events, which have CLOCK_BOOTTIME as `at_s`: the agent, which stamps them,
                 outlives daemons and dies with the boot.
             replaced: is called with what another agent runs that has taken the place of a killed one. It is
-                sent no command before `perform_again`.
+                sent no command before `perform_again`, and nothing that it says is delivered.
 
         Raises:
             AgentError: no agent could be started.
         """
         self._deliver, self._replaced = deliver, replaced
         self._options.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._refuse_stopped_agent()
+        address = find_agent(self._options.state_dir)
+        if address is not None and is_stopped(address.pid):  # its workers cannot be adopted before it goes on
+            raise AgentError(
+                f"the agent (pid {address.pid}) was stopped by a signal and does not answer: "
+                f"`kill -CONT {address.pid}` lets it go on, `swell down --force` ends it"
+            )
         work = self._find_agent()
         self._thread = threading.Thread(target=self._run, name="swell-link", daemon=True)
         self._thread.start()
@@ -127,11 +136,22 @@ class LocalExecutor:
         with self._lock:
             self._send(protocol.RemoveHost(name=name))
 
+    def test_node(self, name: str, devices: Sequence[str]) -> None:
+        """Have the devices of a node tested on its host. Waits for nothing."""
+        with self._lock:
+            self._send(protocol.TestDevices(node=name, devices=tuple(devices)))
+
     def want_devices(self, num: int) -> None:
         """Say how many devices open jobs could use together. Waits for nothing."""
         with self._lock:
             self._wanted = protocol.DevicesWanted(num=num)
             self._send(self._wanted)
+
+    def device_readings(self) -> dict[str, DeviceReading]:
+        """What devices do, by their ids, of those of which it was told lately."""
+        least_s = time.monotonic() - READINGS_COUNT_FOR_S
+        with self._lock:
+            return {name: reading for name, (at_s, reading) in self._readings.items() if at_s >= least_s}
 
     def acknowledge(self) -> None:
         """All that was delivered and handled so far is in the journal.
@@ -200,7 +220,7 @@ class LocalExecutor:
                     self._wake_read.recv(4096)
                 if self._socket in ready:
                     self._receive()
-                    self._hear_all()
+                self._hear_all()
 
     def _send_all(self) -> None:
         """Send all that waits; what a line that breaks has not taken stays for the next one."""
@@ -220,7 +240,7 @@ class LocalExecutor:
                     self._to_send.popleft()
 
     def _hear_all(self) -> None:
-        for line in self._received.lines():
+        while self._is_followed and (line := self._received.next_line()) is not None:
             self._hear(line)
 
     def _hear(self, line: bytes) -> None:
@@ -229,21 +249,15 @@ class LocalExecutor:
             if isinstance(message, protocol.Performed):
                 self._untaken.acknowledge(message.number)
             is_news = isinstance(message, protocol.EventTold) and self._heard.take(message.number)
+            if isinstance(message, protocol.DevicesRead):
+                now_s = time.monotonic()
+                self._readings |= {name: (now_s, reading) for name, reading in message.readings.items()}
         if isinstance(message, protocol.EventTold) and is_news:
             self._deliver(message.event)
             with self._lock:
                 self._num_delivered = message.number
 
     # ------------------------------------------------------------ finding the agent
-    def _refuse_stopped_agent(self) -> None:
-        """Its workers may train on, but they cannot be adopted before it goes on."""
-        address = find_agent(self._options.state_dir)
-        if address is not None and is_stopped(address.pid):
-            raise AgentError(
-                f"the agent (pid {address.pid}) was stopped by a signal and does not answer: "
-                f"`kill -CONT {address.pid}` lets it go on, `swell down --force` ends it"
-            )
-
     def _find_agent(self) -> RunningWork:
         """Tries for a while: an agent that was just killed may still look alive. Raises AgentError."""
         deadline_s = time.monotonic() + FIND_S
@@ -281,18 +295,15 @@ class LocalExecutor:
                 self._work, self._is_followed = inventory.work, is_first
             self._untaken.acknowledge(inventory.num_performed)
             self._untaken.begin_line()
-            self._to_send = deque(self._said_again())
+            # What the line before may have lost, apart from commands: it may have taken them in vain.
+            self._to_send = deque(one for one in self._to_send if isinstance(one, protocol.RemoveHost))
+            if self._wanted is not None:
+                self._to_send.append(self._wanted)
+            if number := self._heard.num_acknowledged:
+                self._to_send.append(protocol.Acknowledge(number=number))
         if is_other and not is_first:
             self._replaced(inventory.work)
         return inventory.work
-
-    def _said_again(self) -> Iterator[msgspec.Struct]:
-        """Messages other than commands that the line before may have lost: it may have taken them in vain."""
-        yield from (message for message in self._to_send if isinstance(message, protocol.RemoveHost))
-        if self._wanted is not None:
-            yield self._wanted
-        if number := self._heard.num_acknowledged:
-            yield protocol.Acknowledge(number=number)
 
     def _attach(self, address: AgentAddress) -> protocol.Inventory:
         self._received = LineBuffer()

@@ -1,41 +1,31 @@
-"""Tries a script as a trial run does, in a process of its own, without an agent or a platform."""
+"""Makes the trial run of a script without a platform: by an agent that lives as long as that."""
 
 from __future__ import annotations
 
-import math
+import asyncio
 import os
-import secrets
-import socket
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.local.zygote.mirror import mirrored
-from swell.model.job import MOST_BETWEEN_S
+from swell.executors.controller.protocol import EventTold
+from swell.executors.gang.job_context import DeviceBinding, GangSettings
+from swell.executors.local.agent.address import hold_lock
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.agent.process import WorkerSupervisor
+from swell.executors.local.limits.limiter import CoreSharing
+from swell.model.command import ProfileJob
+from swell.model.event import JobProfiled, ProfilingFailed
+from swell.model.job import JobSpec
+from swell.model.target import ShareKind
 from swell.script_facts import ScriptFinding
-from swell.wire import environ, messages
-from swell.wire.lines import LineBuffer
 
-#: Its arguments: the folder of the mirror, the script, and those of the script.
-_PROGRAM = """import sys
-from swell.executors.local.zygote.mirror import become_private
-become_private(sys.argv[1])
-from swell.train.runtime import runner
-runner.run_entry(sys.argv[2], sys.argv[3:])"""
-_from_worker = msgspec.json.Decoder(messages.FromWorker)
-
-#: Until it calls `elastic`.
+#: Of the whole check.
 LIMIT_S = 300.0
-#: Characters of the script's output that are kept.
-TAIL_CHARS = 4000
+PRELOAD = ("torch", "swell.train.runtime.runner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,123 +44,53 @@ def check_script(entry: str, args: Sequence[str], device: DeviceBinding) -> Scri
     Args:
         entry: path of a script, or `package.module:function` in the current folder.
     """
-    token = secrets.token_hex(16)
-    with (
-        tempfile.TemporaryDirectory(prefix="swell-check-") as folder,
-        tempfile.TemporaryDirectory(prefix="swell-check-", ignore_cleanup_errors=True) as scratch,
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        Path(folder, "output").open("w+b") as output,
-    ):
-        variables = {
-            environ.AGENT: f"127.0.0.1:{listener.getsockname()[1]}",
-            environ.TOKEN: token,
-            environ.WORKER: "0",
-            environ.TRIAL: "1",
-            environ.WORKDIR: os.getcwd(),
-            environ.MIRROR: scratch,
-            "CUDA_VISIBLE_DEVICES": device.cuda or "",
-            **environ.GPU_ORDER,
-        }
-        script = os.path.abspath(entry) if os.path.isfile(entry) else entry
-        command = [sys.executable, "-c", _PROGRAM, scratch, script, *args]
-        process = subprocess.Popen(
-            command,
-            cwd=mirrored(os.getcwd(), scratch),  # what it writes is written there
-            env=os.environ | variables,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
+    script = os.path.abspath(entry) if os.path.isfile(entry) else entry
+    spec = JobSpec(name="check", entry=script, args=tuple(args), workdir=os.getcwd(), global_batch=0)
+    with tempfile.TemporaryDirectory(prefix="swell-check-", ignore_cleanup_errors=True) as folder:
+        options = AgentOptions(
+            state_dir=Path(folder).resolve(),
+            preload=PRELOAD,
+            gang_settings=GangSettings(trial_s=LIMIT_S),
+            sharing=CoreSharing(mode=ShareKind.OFF),
         )
+        lock_fd = hold_lock(options.state_dir)
         try:
-            checked = _judge(_heard(listener, process, token, _welcome(folder, device)))
-        except TimeoutError:
-            text = f"{entry} has not called swell.train.elastic within {LIMIT_S:g} s: call it earlier, or"
-            checked = ScriptChecked(failure=f"{text} submit the script with `elasticity: restart`")
+            answer = asyncio.run(_try_out(spec, device, options, lock_fd))
         finally:
-            process.kill()
-            process.wait()
-        if checked is not None:
-            return checked
-        output.seek(0)
-        text = output.read().decode(errors="replace").strip()[-TAIL_CHARS:]
-        status = f"the script ended with status {process.returncode} before its first steps were compared"
-        return ScriptChecked(failure=f"{status}:\n{text}" if text else status)
+            os.close(lock_fd)
+    if answer is None:
+        raise KeyboardInterrupt
+    if isinstance(answer, ProfilingFailed):
+        return ScriptChecked(failure=answer.message)
+    return ScriptChecked(findings=answer.profile.findings or ())
 
 
-def _welcome(folder: str, device: DeviceBinding) -> messages.Welcome:
-    return messages.Welcome(
-        mode="profile", device=device.torch_device, seed=0, checkpoint_dir=folder, compares=True, resumes=True
-    )
+class _TrialLine:
+    """In the place of a daemon's line (`DaemonLine`): takes the answer to the only command."""
+
+    is_open, is_full = True, False
+
+    def __init__(self, answered: asyncio.Event) -> None:
+        self._answered = answered
+        self.answer: JobProfiled | ProfilingFailed | None = None
+
+    def send(self, message: msgspec.Struct) -> None:
+        if isinstance(message, EventTold) and isinstance(message.event, JobProfiled | ProfilingFailed):
+            self.answer = message.event
+            self._answered.set()
 
 
-def _heard(
-    listener: socket.socket, process: subprocess.Popen[bytes], token: str, welcome: messages.Welcome
-) -> Iterator[messages.FromWorker]:
-    """What the script's process says, until it ends, or takes long for what follows an epoch.
-
-    Raises TimeoutError: the script has not called `elastic`.
-    """
-    line = _accept(listener, process)
-    if line is None:
-        return
-    with closing(line):
-        line.settimeout(1.0)
-        buffer, is_ready, end_s = LineBuffer(), False, time.monotonic() + LIMIT_S
-        while (chunk := _received(line)) != b"":
-            if time.monotonic() >= end_s:
-                if is_ready:
-                    return
-                raise TimeoutError
-            buffer.feed(chunk or b"")
-            for text in buffer.lines():
-                message = _from_worker.decode(text)
-                match message:
-                    case messages.Hello(token=said) if said != token:
-                        return
-                    case messages.Hello():
-                        line.sendall(msgspec.json.encode(welcome) + b"\n")
-                    case messages.Ready():
-                        is_ready, end_s = True, math.inf
-                    case messages.Profiled(goes_on=True):
-                        end_s = time.monotonic() + MOST_BETWEEN_S
-                yield message
-    process.wait()
-
-
-def _accept(listener: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket | None:
-    """The line of the process; None: it ended before."""
-    listener.settimeout(0.1)
-    while process.poll() is None:
-        with suppress(TimeoutError):
-            return listener.accept()[0]
-    return None
-
-
-def _received(line: socket.socket) -> bytes | None:
-    """Return what came over the line; None: nothing for a while; empty: it has ended."""
-    try:
-        return line.recv(65536)
-    except TimeoutError:
-        return None
-    except OSError:
-        return b""
-
-
-def _judge(said: Iterator[messages.FromWorker]) -> ScriptChecked | None:
-    """What the messages come to; None: none of them tells."""
-    found = None
-    for message in said:
-        match message:
-            case messages.Profiled():
-                found = ScriptChecked(findings=tuple(message.findings))
-                if not message.goes_on:
-                    break
-            case messages.NotCompared():
-                return ScriptChecked(findings=(message.finding,))
-            case messages.Failed():
-                return ScriptChecked(failure=message.message)
-            case messages.OutOfMemory():
-                return ScriptChecked(failure=f"memory ran out: {message.message}")
-            case _:
-                continue
-    return found
+async def _try_out(
+    spec: JobSpec, device: DeviceBinding, options: AgentOptions, lock_fd: int
+) -> JobProfiled | ProfilingFailed | None:
+    """Return what the trial run comes to; None: it was interrupted."""
+    supervisor = WorkerSupervisor(options, lock_fd)
+    line = _TrialLine(supervisor.stopped)
+    await supervisor.listen()
+    supervisor.controller.attach(line, "check")
+    supervisor.host.offer({"check/0": device})
+    trial = ProfileJob(job_id=spec.name, spec=spec, sizes=(1, 2), device_kind=device.kind)
+    supervisor.controller.perform(1, trial)
+    await supervisor.stopped.wait()
+    await supervisor.shut_down()
+    return line.answer

@@ -7,7 +7,6 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
@@ -15,61 +14,53 @@ from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.devices import DeviceError, LocalNode, check_rack, parse_devices
 from swell.executors.local.processes.listing import list_processes
 from swell.executors.local.processes.strays import HOST_MODULE, is_agent
-from swell.executors.node.machine_options import MachineOptions, absolute_path
+from swell.executors.node.machine_options import MACHINE_OPTIONS, MachineOptions, absolute_path
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
+from swell.model.errors import InvalidOption
 from swell.model.names import KIND_RULE, is_kind, why_no_host_name
-from swell.model.option import option
+from swell.model.node import SLICES
+from swell.model.option import told_options
 from swell.model.quantities import parse_duration
 
-
-class InvalidHostOptions(ValueError):
-    """No host can have these options, or none of this version; the text says why."""
+HOST_OPTIONS = MACHINE_OPTIONS | told_options(
+    """
+join: HEAD[:PORT]
+    Address of the platform, as `swell up --listen` printed it.
+token_file: FILE
+    File with a join token of the platform, mode 0600.
+name: NAME
+    Name of this node; no two nodes have the same. Default: host name.
+kind: KIND
+    What the devices are called that jobs ask for with --kind. Devices of one kind must be alike: a job may be
+    on any of them. Default: what they are, such as cpu or cuda:NVIDIA H200.
+storage: FOLDER
+    Where the storage of the platform is on this machine. Default: where the head has it.
+is_borrowed (--borrowed):
+    This machine may be reclaimed at any second.
+grace_s (--grace): TIME
+    Time from SIGTERM until this machine is gone, such as 30s: workers move away meanwhile. A second SIGTERM,
+    and Ctrl-C, end it at once. Default: 0s, they are killed at once.
+""",
+    storage=absolute_path,
+    grace_s=parse_duration,
+)
 
 
 class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a host process is started with. A field with a meaning is an option of `swell node`."""
 
-    join: Annotated[
-        str, option("HEAD[:PORT]", "Address of the platform, as `swell up --listen` printed it.")
-    ] = ""
-    token_file: Annotated[str, option("FILE", "File with a join token of the platform, mode 0600.")] = ""
-    name: Annotated[
-        str, option("NAME", "Name of this node; no two nodes have the same. Default: host name.")
-    ] = ""
-    kind: Annotated[
-        str,
-        option(
-            "KIND",
-            "What the devices are called that jobs ask for with --kind. Devices of one kind must be "
-            "alike: a job may be on any of them. Default: what they are, such as cpu or cuda:NVIDIA H200.",
-        ),
-    ] = ""
-    storage: Annotated[
-        str,
-        option(
-            "FOLDER",
-            "Where the storage of the platform is on this machine. Default: where the head has it.",
-            parse=absolute_path,
-        ),
-    ] = ""
-    is_borrowed: Annotated[
-        bool, option("", "This machine may be reclaimed at any second.", flag="--borrowed")
-    ] = False
-    grace_s: Annotated[
-        float,
-        option(
-            "TIME",
-            "Time from SIGTERM until this machine is gone, such as 30s: workers move away meanwhile. "
-            "A second SIGTERM, and Ctrl-C, end it at once. Default: 0s, they are killed at once.",
-            flag="--grace",
-            parse=parse_duration,
-        ),
-    ] = 0.0
+    join: str = ""
+    token_file: str = ""
+    name: str = ""
+    kind: str = ""
+    storage: str = ""
+    is_borrowed: bool = False
+    grace_s: float = 0.0
     sigterm_means: str = ""  #: why SIGTERM is sent to it, for people; empty: it was told to end
 
     @property
     def head(self) -> HostAddress:
-        """Raises InvalidAddress."""
+        """Raises InvalidOption."""
         return parse_address(self.join)
 
     def command(self, state_dir: Path) -> list[str]:
@@ -81,7 +72,7 @@ class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fiel
         """Return the same options with a name and an address.
 
         Raises:
-            InvalidAddress, InvalidHostOptions, DeviceError: an option cannot be.
+            InvalidOption: one cannot be.
         """
         if self.kind and not is_kind(self.kind):
             raise DeviceError(
@@ -91,7 +82,7 @@ class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fiel
             check_rack(self.rack)
         name = self.name or socket.gethostname().partition(".")[0]
         if why := why_no_host_name(name):
-            raise InvalidHostOptions(why)
+            raise InvalidOption(why)
         advertise = check_address(self.advertise or address_towards(self.head))
         return msgspec.structs.replace(self, name=name, advertise=advertise)
 
@@ -108,6 +99,10 @@ class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fiel
                 "name one node, or start several hosts"
             )
         kind = self.kind or found[0].node.kind
+        if not found[0].node.can_sum and SLICES not in kind:
+            raise DeviceError(
+                f"--kind {kind!r}: these devices are MIG instances; keep {SLICES.strip()!r} in it, as a word"
+            )
         bindings = {
             f"{self.name}/{index}": msgspec.structs.replace(binding, kind=kind)
             for index, binding in enumerate(found[0].bindings.values())
@@ -127,14 +122,13 @@ def read_options(words: Sequence[str]) -> tuple[Path, NodeOptions]:
     """Return state folder and options that stand behind the module in the command line of a host process.
 
     Raises:
-        InvalidHostOptions: they are of no host of this version.
-        InvalidAddress, DeviceError: see `NodeOptions.completed`.
+        InvalidOption: they are of no host of this version, or see `NodeOptions.completed`.
     """
     try:
         state_dir, text = words
         options = msgspec.json.decode(text, type=NodeOptions)
     except ValueError as error:
-        raise InvalidHostOptions(f"{error}; a host process is started by `swell node`") from error
+        raise InvalidOption(f"{error}; a host process is started by `swell node`") from error
     return Path(state_dir).resolve(), options.completed()
 
 
@@ -153,7 +147,7 @@ def options_of(pid: int) -> NodeOptions:
     """
     words = list(map(os.fsdecode, Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]))
     if HOST_MODULE not in words:
-        raise InvalidHostOptions("`swell node` has not started it")
+        raise InvalidOption("`swell node` has not started it")
     return read_options(words[words.index(HOST_MODULE) + 1 :])[1]
 
 

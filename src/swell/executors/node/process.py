@@ -25,22 +25,20 @@ from swell.executors.limited_log import log_to_stderr
 from swell.executors.local.agent.address import AgentRunning, hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings
-from swell.executors.local.devices import DeviceError, LocalNode
+from swell.executors.local.devices import LocalNode
 from swell.executors.local.limits.allocation import confine
-from swell.executors.local.limits.detection import check_sharing
-from swell.executors.local.limits.limiter import LimitsError
+from swell.executors.local.limits.control_groups import check_sharing
 from swell.executors.local.lines import LineLink
-from swell.executors.node.options import InvalidHostOptions, NodeOptions, read_options
+from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.node.state import HostState, HostStateError, make_folder, unusable
 from swell.executors.node.terms import HEARTBEATS_TOGETHER, HostTerms, TermHost
 from swell.executors.node.withdrawal import take_order
-from swell.executors.remote.host_address import InvalidAddress
-from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
+from swell.executors.remote.join_tokens import JoinToken, read_token
 from swell.executors.remote.joining import JoinAccepted, JoinRefused, introduction, join
 from swell.executors.storage import why_not_shared
+from swell.model.errors import InvalidOption
 from swell.model.retry import retry_pause_s
 from swell.wire.lease_end import LEASE_FILE, HostClock, ShownEnd
-from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
 
 TICK_S = 0.1
@@ -50,15 +48,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 FAREWELL_S = 3.0
 
 #: What a user can put right: one line, no traceback.
-KNOWN = (
-    JoinRefused,
-    DeviceError,
-    InvalidAddress,
-    InvalidHostOptions,
-    InvalidToken,
-    LimitsError,
-    HostStateError,
-)
+KNOWN = (InvalidOption, JoinRefused, HostStateError, AgentRunning)
 
 log = logging.getLogger("swell.node")
 
@@ -73,9 +63,8 @@ class HostProcess:
         self._options, self._node, self._token, self._state = options, node, token, state
         self._lock_fd = lock_fd
         self._session = secrets.token_hex(8)
-        self._handshakes = Handshakes(self._identify)
+        self._handshakes = Handshakes(msgspec.json.Decoder(Hello).decode, self._admit)
         self._address = ""
-        self._probe_port = 0
         self._settings = PlatformSettings()  #: whose storage this machine was seen to have
         show_end = ShownEnd(state.folder / LEASE_FILE).show
         try:
@@ -115,9 +104,6 @@ class HostProcess:
         Raises JoinRefused: the head will never have it.
         """
         self._address = f"{LOOPBACK}:{await self._handshakes.listen(LOOPBACK)}"
-        with suppress(OSError):  # an address that is translated on the way is none of this machine
-            probed = await asyncio.start_server(lambda _, line: line.close(), self._options.advertise, 0)
-            self._probe_port = probed.sockets[0].getsockname()[1]
         loop, terms = asyncio.get_running_loop(), self._terms
         ticking, joining = loop.create_task(self._tick()), loop.create_task(self._keep_joined())
         await asyncio.wait([ticking, joining], return_when=asyncio.FIRST_COMPLETED)
@@ -147,9 +133,7 @@ class HostProcess:
         """Until this host has left. Raises JoinRefused: to try again is of no use."""
         head, name, told, num_failures = self._options.head, self._options.name, "", 0
         while not self._terms.is_over:
-            me = introduction(
-                name, self._state.machine, self._session, self._options.advertise, self._probe_port
-            )
+            me = introduction(name, self._state.machine, self._session, self._options.advertise)
             try:
                 line = await join(head.host, head.port, self._token, me, self._take)
             except JoinRefused as error:
@@ -206,19 +190,12 @@ class HostProcess:
         inside.start(self._address)
         return inside
 
-    def _identify(self, link: LineLink, line: bytes) -> None:
-        try:
-            hello = msgspec.json.decode(line, type=Hello)
-        except NO_MESSAGE:
-            link.refuse("its first line is no message")
-            return
-        inside = self._terms.inside
-        if inside is None or not inside.admit(link, hello):
-            link.refuse("wrong token")
+    def _admit(self, link: LineLink, hello: Hello) -> bool:
+        return self._terms.inside is not None and self._terms.inside.admit(link, hello)
 
 
 async def serve(options: NodeOptions, state: HostState, lock_fd: int) -> None:
-    """Raises JoinRefused, DeviceError, InvalidToken."""
+    """Raises JoinRefused, InvalidOption."""
     node, token = options.node(), read_token(Path(options.token_file))
     num = len(node.node.devices)
     log.info("host %s has %d device%s (%s)", options.name, num, "" if num == 1 else "s", node.node.kind)
@@ -230,17 +207,6 @@ async def serve(options: NodeOptions, state: HostState, lock_fd: int) -> None:
     await process.run()
 
 
-def _hold(folder: Path) -> int:
-    """Raises HostStateError: another process has the folder."""
-    try:
-        return hold_lock(folder)
-    except AgentRunning as error:
-        raise HostStateError(
-            f"{folder} is in use by another host process or one of its workers; a folder is of one process "
-            "at a time: end that one, or choose another folder with --state"
-        ) from error
-
-
 def main() -> None:
     log_to_stderr("%(asctime)s %(message)s")
     try:
@@ -248,11 +214,11 @@ def main() -> None:
         check_sharing(options.sharing)
         make_folder(state_dir)
         confine(options.sharing.cores)
-        lock_fd = _hold(state_dir)
+        lock_fd = hold_lock(state_dir)
         asyncio.run(serve(options, HostState(state_dir), lock_fd))
     except KNOWN as error:
         sys.stderr.write(f"swell: {error}\n")
-        sys.exit(1 if isinstance(error, JoinRefused | HostStateError) else 2)  # as `swell` ends
+        sys.exit(2 if isinstance(error, InvalidOption) else 1)  # as `swell` ends
     except Exception as error:  # noqa: BLE001 - a fault of ours: the kernel ends the workers with this process
         what = "".join(traceback.format_exception_only(error)).strip()
         place = traceback.extract_tb(error.__traceback__)[-1]

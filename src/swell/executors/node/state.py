@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.wire.whole_files import sync, write_whole
+from swell.wire.whole_files import write_whole
 
 HOST_FILE = "host.json"
 #: Of a platform: jobs, leases and workers of both in one folder would be mixed up.
@@ -74,7 +74,6 @@ class HostState:
 
     def _write(self, record: HostRecord) -> None:
         write_whole(self.folder / HOST_FILE, msgspec.json.encode(record), is_synced=True)
-        sync(self.folder)
         self._record = record
 
 

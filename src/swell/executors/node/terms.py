@@ -12,16 +12,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from swell.executors.gang.host_messages import (
-    DevicesOffered,
-    FromHost,
-    HostLeft,
-    HostRemoved,
-    SaidInTerm,
-    ToJoined,
-    WorkerSaid,
-    WorkersAlive,
-)
+from swell.executors.gang import host_messages as messages
 from swell.executors.leases import FromController, HeldLease, LeaseGranted
 from swell.executors.limited_log import LimitedLog
 from swell.executors.local.agent.host import LocalHost
@@ -41,15 +32,16 @@ ALIVE_EVERY_S = 1.0
 #: margin that the controller waits after a lease (`LeaseTimes.margin_s`).
 REAP_S = 1.0
 
+#: Takes what the controller is to hear.
+Answer = Callable[[messages.FromHost], None]
+
 log = logging.getLogger("swell.node")
 
 
 class TermHost(LocalHost):
     """The processes of one term, see `HostTerms`. Every method returns at once."""
 
-    def __init__(
-        self, options: AgentOptions, lock_fd: int, answer: Callable[[FromHost], None], node: LocalNode
-    ) -> None:
+    def __init__(self, options: AgentOptions, lock_fd: int, answer: Answer, node: LocalNode) -> None:
         super().__init__(options, lock_fd, answer)
         self._node = node
         self.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
@@ -60,7 +52,7 @@ class TermHost(LocalHost):
         """Devices are offered once workers can start on them: what is given to a job before waits unused."""
         self.tell_kept()
         if not self._offer_if_warm():
-            self._answer(DevicesOffered(devices={}, num_cores=available_cores()))
+            self._answer(messages.DevicesOffered(devices={}, num_cores=available_cores()))
 
     def _offer_if_warm(self) -> bool:
         """Offer the devices once workers can start on them. Returns whether they are offered."""
@@ -98,7 +90,7 @@ class HostTerms:
         self,
         session: str,
         begin_term: Callable[[], int],
-        new_inside: Callable[[Callable[[FromHost], None]], TermHost],
+        new_inside: Callable[[Answer], TermHost],
         now_s: Callable[[], float],
         show_end: Callable[[float], None] = lambda end_s: None,
     ) -> None:
@@ -107,7 +99,6 @@ class HostTerms:
             session: of this process; no other has it.
             begin_term: the number of a new term, which is above all earlier ones and will stay so. Raises
                 OSError.
-            new_inside: its argument takes what the controller is to hear.
             now_s: see `HeldLease`.
             show_end: told when nothing of this process may run any longer, which workers see though this
                 process is stopped. -inf: it is being ended; inf: nothing is left.
@@ -115,7 +106,7 @@ class HostTerms:
         Raises:
             OSError: see `begin_term`.
         """
-        self.stream = ResumableStream(session, self, ToJoined, FromController)
+        self.stream = ResumableStream(session, self, messages.ToJoined, FromController)
         self.line_lost = asyncio.Event()  #: the line that was attached last is closed
         self.withdrawal: Withdrawal | None = None  #: None: this host stays
         self.is_removed = False  #: the controller wants no workers here any longer
@@ -128,7 +119,7 @@ class HostTerms:
         self._alive_told_s = -math.inf
         self.inside: TermHost | None = None  #: None: the term has had no lease yet
         self._is_offered = self._is_ending = self._is_leaving = False
-        self._failures, self._obstacles = LimitedLog(), LimitedLog()
+        self._failures, self._obstacles = LimitedLog(log.exception), LimitedLog(log.warning)
 
     @property
     def term(self) -> int:
@@ -161,11 +152,14 @@ class HostTerms:
         try:
             if self.inside is not None and not self._is_ending:
                 self.inside.tick()
-        except Exception:  # the lease is renewed, or ends, all the same
-            if self._failures.take():
-                log.exception("what runs on this host cannot be looked after; trying again")
+        except Exception:  # noqa: BLE001 - the lease is renewed, or ends, all the same
+            self._failures("what runs on this host cannot be looked after; trying again")
         if self._now_s() >= self._alive_told_s + self.alive_every_s:
-            self._tell_alive()
+            # The newest sign of each worker, together: it says all that those before it said.
+            alive, self._alive = self._alive, {}
+            if alive:
+                self._alive_told_s = self._now_s()
+                self._say_now(messages.WorkersAlive(runs=alive))
         if (leaving := self.withdrawal) is not None:
             is_needed = self.inside is not None and self.inside.is_needed
             self._is_leaving |= leaving.is_due(is_needed, self._now_s())
@@ -182,61 +176,51 @@ class HostTerms:
             if self._is_offered:
                 why = "this host leaves" if self._is_leaving else "the lease has ended"
                 log.info("%s: all workers are killed", why)
-            self._kill()
+            self._is_ending = True
+            self._show_end(-math.inf)
+            if self.inside is not None:
+                self.inside.kill()
         if self.is_over or (self.inside is not None and not self.inside.is_gone):
             return
         self._show_end(math.inf)
         if self._is_leaving:
-            self.stream.say(HostLeft(term=self.term))
+            self.stream.say(messages.HostLeft(term=self.term))
             self.is_over = True
             return
         try:
             number = self._begin_term()
         except OSError as error:
-            if self._obstacles.take():
-                log.warning("cannot begin a term (%s): make room on the disk", error.strerror)
+            self._obstacles("cannot begin a term (%s): make room on the disk", error.strerror)
             return
         self._lease = HeldLease(number)
         self._is_offered = self._is_ending = False
         self._alive = {}
         self.inside = None
 
-    def _kill(self) -> None:
-        self._is_ending = True
-        self._show_end(-math.inf)
-        if self.inside is not None:
-            self.inside.kill()
-
     # ------------------------------------------------------------ the stream
     def _warn(self) -> None:
         if self.withdrawal is not None:
             self._say_now(self.withdrawal.warning(self._now_s()))
 
-    def _say(self, term: int, message: FromHost) -> None:
+    def _say(self, term: int, message: messages.FromHost) -> None:
         """Send a message of a term, unless that term is over: all its messages are lost together."""
         if term != self.term:
             return
-        if isinstance(message, WorkerSaid):
+        if isinstance(message, messages.WorkerSaid):
             if isinstance(message.message, Alive):
                 self._alive.setdefault(message.run, {})[message.worker] = message.message
                 return
             self._alive.get(message.run, {}).pop(message.worker, None)  # this is a sign of life, too
         self._say_now(message)
-        if isinstance(message, DevicesOffered):
+        if isinstance(message, messages.DevicesOffered):
             self._warn()  # now there are nodes of which it can be told
 
-    def _tell_alive(self) -> None:
-        """The newest sign of each worker, together: it says all that those before it said."""
-        if self._alive:
-            alive, self._alive, self._alive_told_s = self._alive, {}, self._now_s()
-            self._say_now(WorkersAlive(runs=alive))
-
-    def _say_now(self, message: FromHost) -> None:
+    def _say_now(self, message: messages.FromHost) -> None:
         if self.has_lease:
-            self.stream.say(SaidInTerm(term=self.term, message=message))
+            self.stream.say(messages.SaidInTerm(term=self.term, message=message))
 
-    def heard(self, message: ToJoined) -> None:
-        if isinstance(message, HostRemoved):
+    def heard(self, message: messages.ToJoined) -> None:
+        if isinstance(message, messages.HostRemoved):
             self.is_removed = True
             self.leave()
         elif message.term == self.term and self.has_lease and self.inside is not None:

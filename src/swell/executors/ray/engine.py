@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from swell.executors.slices.engine import SliceEngine
+from swell.executors.slices.engine import SliceDevices, SliceEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
+    from swell.executors.slices.port import ClusterPort
     from swell.model.finding import Finding
 
 GPU, CPU = "GPU", "CPU"
 AUTO = "auto"
+#: In the state folder: the number of the last slice.
+LAST_FILE = "ray-slices"
 
 
 class RayEngine(SliceEngine, kw_only=True):
@@ -24,7 +28,6 @@ class RayEngine(SliceEngine, kw_only=True):
 
     name = "ray"
     brings = "slices of a Ray cluster, as many as are needed"
-    door = "swell.executors.ray.ray_door:RayDoor"
     no_nodes = (
         "no slice of the Ray cluster has joined; slices are asked for while jobs could use them: "
         "`ray status` shows what others use, and what waits"
@@ -33,18 +36,14 @@ class RayEngine(SliceEngine, kw_only=True):
         "every user of that Ray cluster can read the join token of these hosts, and join as one: "
         "use it where you trust all its users"
     )
+    period_s = 0.5
+    needs_answer = True  # only Ray knows at which address hosts reach this machine
+    remedy = "`ray.kill` its actors, which are called swell:{}:NUMBER in the namespace `swell`"
 
     address: Annotated[
         str, Meta(description="the cluster, as `ray.init` takes it, such as auto or 10.9.0.1:6379.")
     ] = "auto"
-    slice_devices: Annotated[
-        str,
-        Meta(
-            description="devices of a slice, which are on one node: cuda:N, cpu:N, paced:N@RATE, or auto: "
-            "cuda:1 where a node of the cluster has a GPU, else cpu:1.",
-            extra={"metavar": "DEVICES"},
-        ),
-    ] = AUTO
+    slice_devices: SliceDevices = AUTO
     device_resource: Annotated[
         str,
         Meta(
@@ -59,6 +58,14 @@ class RayEngine(SliceEngine, kw_only=True):
             return self
         has_gpu = any(resources.get(GPU) for resources in nodes)
         return replace(self, slice_devices="cuda:1" if has_gpu else "cpu:1")
+
+    def port(self, platform: str, folder: Path) -> ClusterPort:
+        from swell.executors.local.agent.door import DoorError
+        from swell.executors.ray.ray_client import RayClient
+
+        if find_spec("ray") is None:
+            raise DoorError("Ray is not installed; `--engine ray` needs it: pip install 'swell[ray]'")
+        return RayClient(platform, self.encoded(), self.address, folder / LAST_FILE)
 
     @property
     def num_devices(self) -> int:

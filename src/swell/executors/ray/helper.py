@@ -114,7 +114,9 @@ class RaySliceSet:
 def connect(address: str) -> str:
     """Returns the address of this machine, as Ray knows it. Raises ClusterError."""
     try:
-        _try_line(address)  # Ray itself takes half a minute to find that no program listens
+        host, sign, port = address.rpartition(":")
+        if sign and port.isdecimal() and "/" not in host:  # Ray takes half a minute to find that none listens
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
     except Exception as error:
         raise ClusterError(
@@ -124,13 +126,6 @@ def connect(address: str) -> str:
         ) from error
     own: str = get_node_ip_address()
     return own
-
-
-def _try_line(address: str) -> None:
-    """Raises OSError: no program listens there. Not tried: `auto`, and forms that Ray alone knows."""
-    host, sign, port = address.rpartition(":")
-    if sign and port.isdecimal() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
 
 
 def words_of_actor(error: Exception) -> str:

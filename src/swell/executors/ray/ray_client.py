@@ -15,7 +15,6 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.ray.engine import RayEngine
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterError, ClusterRead
 from swell.model.quantities import span
@@ -48,10 +47,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class RayClient:
     """See `ClusterPort`. A helper that has ended, or does not answer, is followed by another one."""
 
-    def __init__(self, platform: str, engine: RayEngine, last_file: Path) -> None:
-        """`last_file`: has the number of the last slice, as no two hosts of a platform have one name."""
-        self._words = (platform, engine.encoded())
-        self._where = engine.address
+    def __init__(self, platform: str, engine: str, address: str, last_file: Path) -> None:
+        """
+        Args:
+            engine: as `Engine.encoded` has written it.
+            last_file: has the number of the last slice, as no two hosts of a platform have one name.
+        """
+        self._words = (platform, engine)
+        self._where = address
         self._last_file = last_file
         self._process: Process | None = None
         self._asking = asyncio.Lock()
@@ -60,7 +63,9 @@ class RayClient:
         return (await self._ask(Request())).read
 
     async def submit(self, order: SliceOrder, node: str = "") -> int:
-        number = self._last() + 1
+        number = 1
+        with contextlib.suppress(OSError, ValueError):  # there was none
+            number += int(self._last_file.read_text())
         try:
             write_whole(self._last_file, f"{number}\n".encode())
         except OSError as error:
@@ -82,12 +87,6 @@ class RayClient:
         with contextlib.suppress(ProcessLookupError):  # it has just ended
             process.kill()
         await process.wait()
-
-    def _last(self) -> int:
-        try:
-            return int(self._last_file.read_text())
-        except (OSError, ValueError):
-            return 0
 
     # ------------------------------------------------------------ inside
     async def _ask(self, request: Request) -> Answer:

@@ -27,8 +27,12 @@ class SliceActor:
     """Actor of one slice. Ray kills it together with the node's raylet; its guard then kills the host."""
 
     def __init__(self, order: SliceOrder, number: int) -> None:
-        self._node, labels = _own_node()
-        order = order.on(self._node, number, **about_host(labels, order.host))
+        import ray
+
+        own = ray.get_runtime_context().get_node_id()
+        node = next(node for node in ray.nodes() if node["NodeID"] == own)
+        self._node = node["NodeName"]
+        order = order.on(self._node, number, **about_host(node["Labels"], order.host))
         self._log = (Path(order.folder) / "host.log").open("w+b")  # it is read when the folder is gone
         self._guard = subprocess.Popen(
             [sys.executable, "-P", "-m", "swell.executors.slices.guard"],
@@ -47,15 +51,6 @@ class SliceActor:
             return self._node, None if status is None else ""
         self._log.seek(0)
         return self._node, last_words(self._log.read().decode("utf-8", "replace")) or "it said nothing"
-
-
-def _own_node() -> tuple[str, dict[str, str]]:
-    """Name and labels of the node on which this process is."""
-    import ray
-
-    own = ray.get_runtime_context().get_node_id()
-    node = next(node for node in ray.nodes() if node["NodeID"] == own)
-    return node["NodeName"], node["Labels"]
 
 
 def about_host(labels: Mapping[str, str], host: NodeOptions) -> dict[str, Any]:

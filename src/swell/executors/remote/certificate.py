@@ -44,18 +44,6 @@ def controller_context(path: Path) -> ssl.SSLContext:
     return context
 
 
-def host_context() -> ssl.SSLContext:
-    """Return the TLS context of the side that connects.
-
-    It trusts no authority: compare the fingerprint before the first message.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 def _self_signed() -> bytes:
     # Hosts, which are to start soon, make none.
     from cryptography import x509

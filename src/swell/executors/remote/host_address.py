@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from swell.model.errors import InvalidOption
+
 #: Where no port is named.
 DEFAULT_PORT = 7070
 ANY = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound to
-
-
-class InvalidAddress(ValueError):
-    """This is no address with a port; the text names the form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +29,8 @@ class HostAddress:
         return self.host in ANY
 
 
-def parse_address(text: str) -> HostAddress:
-    """`ADDRESS` or `ADDRESS:PORT`, an IPv6 address in brackets. Raises InvalidAddress."""
+def parse_address(text: str, default_port: int = DEFAULT_PORT) -> HostAddress:
+    """`ADDRESS` or `ADDRESS:PORT`, an IPv6 address in brackets. Raises InvalidOption."""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
         sign, port = rest[:1], rest[1:]
@@ -40,21 +38,21 @@ def parse_address(text: str) -> HostAddress:
         host, sign, port = text.partition(":")
     is_number = port.isascii() and port.isdecimal() and int(port) < 2**16
     if not host or sign not in ("", ":") or (sign and not is_number) or " " in text:
-        raise InvalidAddress(
-            f"{text!r} is no address; write ADDRESS or ADDRESS:PORT, such as 10.9.0.1:{DEFAULT_PORT}, an "
-            f"IPv6 address in brackets: [fd00::1]:{DEFAULT_PORT}"
+        raise InvalidOption(
+            f"{text!r} is no address; write ADDRESS or ADDRESS:PORT, such as 10.9.0.1:{default_port}, an "
+            f"IPv6 address in brackets: [fd00::1]:{default_port}"
         )
-    return HostAddress(host, int(port) if port else DEFAULT_PORT)
+    return HostAddress(host, int(port) if port else default_port)
 
 
 def check_address(text: str) -> str:
-    """The same address. Raises InvalidAddress."""
+    """The same address. Raises InvalidOption."""
     try:
         if not ip_address(text).is_unspecified:
             return text
     except ValueError:
         pass
-    raise InvalidAddress(
+    raise InvalidOption(
         f"workers cannot be reached at {text!r}; that is one IP address of this machine, no name: "
         "write for example --advertise 10.9.0.11"
     )

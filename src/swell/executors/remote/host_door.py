@@ -7,9 +7,7 @@ itself says that no worker of that term is left.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 from contextlib import suppress
 
 import msgspec
@@ -25,10 +23,7 @@ from swell.executors.remote.joining import Join, why_unlike
 from swell.executors.remote.stream import ResumableStream
 from swell.model.names import why_no_host_name
 from swell.model.node import InvalidIslands, checked
-from swell.model.quantities import span
 
-#: For a connection to a host: gangs that span nodes need it, and nothing else does.
-REACH_S = 5.0
 #: What stands in `swell nodes` as long as a host that has a lease has no line.
 SILENT = "does not answer now: its workers may train on; it is lost if it is not back when its lease ends"
 #: By these a host could claim the gang of any job: they are for the controller after the one that it had.
@@ -48,7 +43,6 @@ class JoinedHost:
     def __init__(self, door: HostDoor, join: Join, session: str) -> None:
         self.name, self.join = join.host, join  #: of its line, or of its last one; without the secret
         self.stream = ResumableStream(session, self, messages.FromJoined, LeaseAsked)
-        self.remark = ""  #: on the way to it; empty: none
         self._door = door
         self.is_late = False  #: with its questions, though it may have a line
         self.begin_term(None)
@@ -61,8 +55,7 @@ class JoinedHost:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is odd about it now."""
-        is_silent = self.is_late or not self.stream.has_line
-        return tuple(filter(None, (self.remark, SILENT if is_silent else "")))
+        return (SILENT,) if self.is_late or not self.stream.has_line else ()
 
     # ------------------------------------------------------------ the controller
     def tell(self, message: messages.ToHost) -> None:
@@ -96,10 +89,9 @@ class HostDoor:
         self._owner, self._leases = owner, leases
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
-        self._probes: set[asyncio.Task[None]] = set()  #: under way: the event loop does not keep them
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
         self._num_streams = 0
-        self._faults = LimitedLog()  #: what cannot be written
+        self._faults = LimitedLog(log.warning)  #: what cannot be written
         self._is_closing = False
         self._awaited = set(leases.recalled)  #: hosts that an earlier controller had, and that have not come
         owner.await_hosts(self._awaited)
@@ -149,24 +141,6 @@ class HostDoor:
         host.join = join
         log.info("host %s at %s has a line", host.name, join.advertise)
         host.stream.attach(line)
-        self._tell_remarks(host)
-        if join.probe_port and join.advertise == line.peer:  # a host does not choose where the head knocks
-            task = asyncio.get_running_loop().create_task(self._probe(host))
-            self._probes.add(task)
-            task.add_done_callback(self._probes.discard)
-
-    async def _probe(self, host: JoinedHost) -> None:
-        """It stands in `swell nodes` if the head cannot reach a host."""
-        why_not = await why_not_reached(host.join.advertise, host.join.probe_port)
-        remark = why_not and (
-            f"the head cannot reach it at {host.join.advertise} ({why_not}); gangs that span nodes need "
-            "that: correct --advertise, or open the way there"
-        )
-        if host.remark == remark:
-            return
-        host.remark = remark
-        if remark:
-            log.warning("host %s: %s", host.name, remark)
         self._tell_remarks(host)
 
     def _tell_remarks(self, host: JoinedHost) -> None:
@@ -220,8 +194,7 @@ class HostDoor:
         try:
             answer = self._leases.answer(host.name, host.join.machine, asked)
         except OSError as error:
-            if self._faults.take():
-                log.warning("no host gets a lease: none can be noted (%s): make room on the disk", error)
+            self._faults("no host gets a lease: none can be noted (%s): make room on the disk", error)
             return
         if isinstance(answer, LeaseGranted):
             self._awaited.discard(host.name)
@@ -348,16 +321,3 @@ def can_offer(host: str, offered: messages.DevicesOffered) -> bool:
             and all(checked(node.islands, len(own)) == node.islands for node in nodes)
         )
     return False
-
-
-async def why_not_reached(address: str, port: int) -> str:
-    """Try to connect. Returns the reason if that fails; empty: it does not."""
-    try:
-        async with asyncio.timeout(REACH_S):
-            _, line = await asyncio.open_connection(address, port)
-            line.close()
-    except TimeoutError:
-        return f"no answer within {span(REACH_S)}"
-    except OSError as error:
-        return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-    return ""

@@ -21,8 +21,9 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.agent.door import DoorError
+from swell.model.errors import InvalidOption
 from swell.model.names import NAME_RULE, PLAIN_NAME, is_plain_name
-from swell.wire.whole_files import sync, write_whole
+from swell.wire.whole_files import write_whole
 
 SCHEME = "swell-join-1"
 TOKENS_FILE = "join-tokens.json"
@@ -32,7 +33,7 @@ _BASE64 = "[A-Za-z0-9_-]{43}"
 _LINE = re.compile(rf"{SCHEME}\.({PLAIN_NAME.pattern})\.({_BASE64})\.({_BASE64})")
 
 
-class InvalidToken(ValueError):
+class InvalidToken(InvalidOption):
     """This is no join token, or its file cannot be used; the text names the remedy."""
 
 
@@ -176,7 +177,6 @@ class TokenList:
             tokens = self._read()
             yield tokens
             write_whole(self._path, msgspec.json.encode(tokens), mode=0o600, is_synced=True)
-            sync(self._path.parent)
         finally:
             os.close(folder)
 

@@ -17,16 +17,16 @@ import msgspec
 from swell import __version__
 from swell.executors.local.agent.options import LOOPBACK, PlatformSettings
 from swell.executors.local.lines import LineLink, LineRefused
-from swell.executors.remote.certificate import host_context
 from swell.executors.remote.host_address import check_address
 from swell.executors.remote.join_tokens import JoinToken
 from swell.model.quantities import span
 from swell.wire.lines import NO_MESSAGE
+from swell.wire.peers import pinning_context
 
 #: From the first packet to the controller's answer.
 JOIN_S = 10.0
 #: Raised when a host and a controller of two versions would not understand each other.
-JOIN_PROTOCOL = 7
+JOIN_PROTOCOL = 8
 #: Without its patches: code that one version reads another may not.
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -47,10 +47,9 @@ class Join(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     python: str = ""  #: see `PYTHON`
     torch: str = ""  #: version, without that of its build; empty: none is installed
     advertise: str = ""  #: where workers of other hosts are to reach its own
-    probe_port: int = 0  #: of that address, which takes connections and closes them; 0: none
 
     def __post_init__(self) -> None:
-        """Raises InvalidAddress."""
+        """Raises InvalidOption."""
         check_address(self.advertise or LOOPBACK)
 
 
@@ -64,7 +63,7 @@ class JoinAccepted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 Opening = JoinAccepted | LineRefused
 
 
-def introduction(host: str, machine: str, session: str, advertise: str = "", probe_port: int = 0) -> Join:
+def introduction(host: str, machine: str, session: str, advertise: str = "") -> Join:
     """Return the first message of a host, without its token."""
     return Join(
         protocol=JOIN_PROTOCOL,
@@ -76,7 +75,6 @@ def introduction(host: str, machine: str, session: str, advertise: str = "", pro
         python=PYTHON,
         torch=torch_version(),
         advertise=advertise,
-        probe_port=probe_port,
     )
 
 
@@ -152,7 +150,9 @@ async def join(
     line = LineLink(hear_answer, lose)
     try:
         async with asyncio.timeout(JOIN_S):
-            await asyncio.get_running_loop().create_connection(lambda: line, host, port, ssl=host_context())
+            await asyncio.get_running_loop().create_connection(
+                lambda: line, host, port, ssl=pinning_context()
+            )
             shown = line.tls and line.tls.getpeercert(binary_form=True)  # it has proved that it has the key
             if not shown or hashlib.sha256(shown).digest() != token.fingerprint:
                 raise JoinRefused(

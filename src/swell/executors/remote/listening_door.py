@@ -25,14 +25,14 @@ from swell.executors.remote.join_tokens import TOKENS_FILE, InvalidToken, TokenL
 from swell.executors.remote.joining import Join, JoinAccepted, torch_version
 from swell.executors.storage import write_mark
 from swell.wire.lease_end import ProcessClock, granter_now_s
-from swell.wire.lines import NO_MESSAGE
-from swell.wire.whole_files import sync, write_whole
+from swell.wire.whole_files import write_whole
 
 #: Hosts end their workers in well under a second; one that is cut off cannot be waited for.
 CLOSE_S = 5.0
 PORT_FILE = "hosts-port"
 LEASES_FILE = "leases.json"
 LOOK_EVERY_S = 0.02
+NO_JOIN = "the first line is no join message; hosts begin with one: join with `swell`"
 
 log = logging.getLogger("swell.hosts")
 
@@ -43,7 +43,7 @@ class ListeningDoor(HostDoor):
     def __init__(self, controller: Controller, options: AgentOptions, session: str) -> None:
         """Raises DoorError: what earlier agents have left cannot be used."""
         self._listen = parse_address(options.listen)
-        folder = self._folder = options.state_dir
+        folder = self.folder = options.state_dir
         try:
             certificate = make_certificate(folder)
             self.fingerprint = fingerprint_of(certificate)  #: no other platform has the same
@@ -51,7 +51,9 @@ class ListeningDoor(HostDoor):
             self._seen_tokens = self._tokens.stamp
             leases = open_leases(folder, options.leases, granter_now_s)
             super().__init__(controller, leases, session, torch_version())
-            self._handshakes = Handshakes(self._greet, controller_context(certificate))
+            self._handshakes = Handshakes(
+                msgspec.json.Decoder(Join).decode, self._greet, controller_context(certificate), NO_JOIN
+            )
             self._accepted = JoinAccepted(settings=options.of_platform, mark=write_mark(options.storage_dir))
         except OSError as error:
             where = f"{folder} or {options.storage_dir}"
@@ -63,7 +65,7 @@ class ListeningDoor(HostDoor):
         where = self._listen
         try:
             port = await self._listen_again() or await self._handshakes.listen(where.host, where.port)
-            write_whole(self._folder / PORT_FILE, f"{port}\n".encode(), is_synced=False)
+            write_whole(self.folder / PORT_FILE, f"{port}\n".encode(), is_synced=False)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
             raise DoorError(
@@ -78,7 +80,7 @@ class ListeningDoor(HostDoor):
 
         Returns 0 if there was none, or it is taken: hosts that do not find the agent end with their leases.
         """
-        path = self._folder / PORT_FILE
+        path = self.folder / PORT_FILE
         if self._listen.port or not path.exists():
             return 0
         try:
@@ -87,23 +89,19 @@ class ListeningDoor(HostDoor):
             log.warning("hosts of the agent before do not find this one: its port cannot be had (%s)", error)
             return 0
 
-    def _greet(self, line: LineLink, text: bytes) -> None:
+    def _greet(self, line: LineLink, join: Join) -> bool:
         """Let a host in that shows a token in force, and speaks this protocol."""
         try:
-            join = msgspec.json.decode(text, type=Join)
             why = self._tokens.why_refused(join.token, join.secret)
-        except NO_MESSAGE:
-            line.refuse("the first line is no join message; hosts begin with one: join with `swell`")
-            return
+            refused = LineRefused(why=why) if why else self.why_not(join)
         except DoorError as error:
-            line.refuse(f"the head cannot read its join tokens: {error}", is_final=False)
-            return
-        refused = LineRefused(why=why) if why else self.why_not(join)
-        if refused is not None:
+            refused = LineRefused(why=f"the head cannot read its join tokens: {error}", is_final=False)
+        if refused is None:
+            line.send(self._accepted)
+            self.joined(line, join)
+        else:
             line.refuse(refused.why, is_final=refused.is_final)
-            return
-        line.send(self._accepted)
-        self.joined(line, join)
+        return True
 
     async def close(self) -> None:
         await self._handshakes.close()
@@ -133,7 +131,7 @@ class ListeningDoor(HostDoor):
 
         Raises DoorError.
         """
-        path = self._folder / f"{name}.join-token"
+        path = self.folder / f"{name}.join-token"
         with suppress(InvalidToken):  # the first time, or it was damaged
             token = read_token(path)
             if not self._tokens.why_refused(token.name, token.secret.hex()):
@@ -156,34 +154,21 @@ def open_leases(folder: Path, times: LeaseTimes, time_s: Callable[[], float]) ->
         time_s: the clock of `GrantedLeases`; it may go on while this process is stopped.
 
     Raises:
-        DoorError: the file cannot be read.
-        OSError: it cannot be made.
+        OSError: the file cannot be made.
     """
     path = folder / LEASES_FILE
 
     def write(records: Sequence[HostTerm]) -> None:
         write_whole(path, msgspec.json.encode(records), is_synced=True)
-        sync(folder)
 
-    found = _read(path) if path.exists() else _of_lost(folder, times)
-    return GrantedLeases(times, ProcessClock(time_s).now_s, write, found)
-
-
-def _read(path: Path) -> list[HostTerm]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[HostTerm])
+        found = msgspec.json.decode(path.read_bytes(), type=list[HostTerm])
     except (OSError, msgspec.MsgspecError) as error:
-        raise DoorError(
-            f"{path} cannot be read ({error}), and it says which hosts may still run workers: "
-            "restore it, or remove it: the next agent waits for the length of a lease then"
-        ) from error
-
-
-def _of_lost(folder: Path, times: LeaseTimes) -> list[HostTerm]:
-    """Where there is no file. A platform that has given out no token has had no host."""
-    if not (folder / TOKENS_FILE).exists():
-        return []
-    wait_s, path = times.wait_s, folder / LEASES_FILE
-    log.warning("%s is gone, and hosts may have had leases: waiting %g s for what they may run", path, wait_s)
-    lost = HostTerm(host=UNRECORDED, machine=UNRECORDED, term=0, lease_s=times.lease_s, is_over=False)
-    return [lost]
+        found = []
+        # A platform that has given out no token has had no host.
+        if not isinstance(error, FileNotFoundError) or path.with_name(TOKENS_FILE).exists():
+            why = f"{path} cannot be read ({error}), and hosts may have had leases"
+            log.warning("%s: waiting %g s for what they may run", why, times.wait_s)
+            lost, lease_s = UNRECORDED, times.lease_s
+            found = [HostTerm(host=lost, machine=lost, term=0, lease_s=lease_s, is_over=False)]
+    return GrantedLeases(times, ProcessClock(time_s).now_s, write, found)

@@ -6,9 +6,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar
+from importlib import import_module
 
 import msgspec
 
@@ -22,7 +21,7 @@ from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.slices.engine import SliceEngine
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.pool import SlicePool
-from swell.executors.slices.port import ClusterError, ClusterPort
+from swell.executors.slices.port import ClusterError
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 from swell.model.quantities import span
 
@@ -43,43 +42,28 @@ def _now_s() -> float:
 class SliceDoor(ListeningDoor):
     """Looks at the cluster again and again, and does what its pool decides: see `Door`, and `SliceHosts`."""
 
-    #: Between two looks at the cluster.
-    period_s: ClassVar[float] = 2.0
-    #: Whether there is no platform without an answer of the cluster at `swell up`.
-    needs_answer: ClassVar[bool] = False
-    #: Why SIGTERM is sent to a host, for people; empty: it was told to end.
-    sigterm_means: ClassVar[str] = ""
-    #: Command that ends slices which `swell down` has left, in words of the cluster; `{}` is the platform.
-    remedy: ClassVar[str] = ""
-
-    def __init__(
-        self,
-        controller: Controller,
-        options: AgentOptions,
-        session: str,
-        engine: SliceEngine,
-        make_port: Callable[[str], ClusterPort],
-    ) -> None:
-        """
-        Args:
-            make_port: makes the cluster, by what this platform is called there.
-
-        Raises DoorError.
-        """
+    def __init__(self, controller: Controller, options: AgentOptions, session: str) -> None:
+        """Raises DoorError."""
+        told = msgspec.json.decode(options.engine)
+        module, _, name = told["class"].partition(":")
+        engine: SliceEngine = msgspec.convert(told, getattr(import_module(module), name))
+        self.engine = engine
         self._is_named = bool(options.listen)
         listen = options.listen or str(ANYWHERE)
         super().__init__(controller, msgspec.structs.replace(options, listen=listen), session)
         self._controller = controller
-        self._cluster = engine.cluster
         self._log = logging.getLogger(f"swell.{engine.name}")
         self._platform = self.fingerprint.hex()[:PLATFORM_CHARACTERS]
-        #: Name of the join token of slices, and of those that came after it was revoked.
-        self._token = engine.name
         host = NodeOptions(
-            devices=engine.slice_devices, is_borrowed=engine.is_borrowed, sigterm_means=self.sigterm_means
+            devices=engine.slice_devices, is_borrowed=engine.is_borrowed, sigterm_means=engine.sigterm_means
         )
         self._order = SliceOrder(host=host, token="")
-        self._port = make_port(self._platform)
+        try:
+            self._port = engine.port(self._platform, self.folder)
+        except OSError as error:
+            raise DoorError(
+                f"cannot use {error.filename or self.folder} ({error.strerror}); make room on its disk"
+            ) from error
         self._pool = SlicePool(engine, self._port, self)
         self._looking: asyncio.Task[None] | None = None
         self._looked_s = float("-inf")
@@ -93,11 +77,11 @@ class SliceDoor(ListeningDoor):
             async with asyncio.timeout(OPEN_S):
                 own = (await self._port.read()).address
         except (ClusterError, TimeoutError) as error:
-            why = str(error) or f"{self._cluster} did not answer within {span(OPEN_S)}"
-            if self.needs_answer or (isinstance(error, ClusterError) and error.is_final):
+            why = str(error) or f"{self.engine.cluster} did not answer within {span(OPEN_S)}"
+            if self.engine.needs_answer or (isinstance(error, ClusterError) and error.is_final):
                 raise DoorError(why) from error
             self._tell_silence(why)
-        token = str(read_token(self.token_file(self._token)))
+        token = str(read_token(self.token_file(self.engine.name)))
         if own and not self._is_named:
             self._listen = HostAddress(own, self._listen.port)
         address = await super().open()
@@ -113,7 +97,7 @@ class SliceDoor(ListeningDoor):
             look, self._looking = self._looking, None
             look.result()  # an error of our own is the agent's to log, and the next look is taken
         now_s = _now_s()
-        if self._looking is None and now_s >= self._looked_s + self.period_s:
+        if self._looking is None and now_s >= self._looked_s + self.engine.period_s:
             self._looked_s = now_s
             self._looking = asyncio.get_running_loop().create_task(self._look())
 
@@ -129,14 +113,14 @@ class SliceDoor(ListeningDoor):
                 await asyncio.gather(*looking, return_exceptions=True)  # what it asks for is known then
                 await self._port.cancel([job.id for job in (await self._port.read()).jobs])
         except (TimeoutError, ClusterError) as error:
-            remedy = self.remedy.format(self._platform)
-            self._log.warning("slices may be left in %s (%s): %s", self._cluster, error, remedy)
+            remedy = self.engine.remedy.format(self._platform)
+            self._log.warning("slices may be left in %s (%s): %s", self.engine.cluster, error, remedy)
         await self._port.close()
 
     # ------------------------------------------------------------ the cluster
     def _slice_hosts(self) -> list[str]:
         """Hosts that slices have started, and that have joined."""
-        tokens = re.compile(rf"{self._token}(-[0-9]+)?")
+        tokens = re.compile(rf"{self.engine.name}(-[0-9]+)?")  # those that came after it was revoked, too
         return [name for name in self._controller.hosts if tokens.fullmatch(self.token_of(name))]
 
     async def _look(self) -> None:
@@ -144,7 +128,7 @@ class SliceDoor(ListeningDoor):
         try:
             read = await self._port.read()
             if self._silence:
-                self._log.info("%s answers again", self._cluster)
+                self._log.info("%s answers again", self.engine.cluster)
                 self._silence = ""
             order = self._order.with_host(grace_s=read.grace_s)
             await self._pool.take(read, order, self._slice_hosts(), _now_s())
@@ -163,7 +147,7 @@ class SliceDoor(ListeningDoor):
         return self._controller.has_workers(host)
 
     def release(self, host: str) -> None:
-        self._log.info("host %s is given back to %s", host, self._cluster)
+        self._log.info("host %s is given back to %s", host, self.engine.cluster)
         with suppress(DoorError):  # it has just left
             self.remove(host)
 

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
 from swell.executors.engine import Engine, InvalidEngine
 
+if TYPE_CHECKING:
+    from swell.executors.slices.port import ClusterPort
+
 _DEVICES = re.compile(r"(?:cuda|cpu):([0-9]{1,4})|paced:([0-9]{1,4})@[0-9]+(?:\.[0-9]+)?")
 
 MaxNodes = Annotated[
     int, Meta(ge=0, description="most slices at a time; 0: as many as the nodes have room for.")
+]
+SliceDevices = Annotated[
+    str,
+    Meta(
+        description="devices of a slice, which are on one node: cuda:N, cpu:N or paced:N@RATE; with Ray also "
+        "auto: cuda:1 where a node of the cluster has a GPU, else cpu:1.",
+        extra={"metavar": "DEVICES"},
+    ),
 ]
 IdleS = Annotated[float, Meta(ge=0, description="seconds without work until a slice is given back.")]
 
@@ -20,13 +32,17 @@ IdleS = Annotated[float, Meta(ge=0, description="seconds without work until a sl
 class SliceEngine(Engine, kw_only=True):
     """The nodes of a cluster run hosts in slices, which are asked for while jobs could use them."""
 
-    slice_devices: Annotated[
-        str,
-        Meta(
-            description="devices of a slice, which are on one node: cuda:N, cpu:N or paced:N@RATE.",
-            extra={"metavar": "DEVICES"},
-        ),
-    ] = "cpu:1"
+    door = "swell.executors.slices.door:SliceDoor"
+    #: Between two looks at the cluster.
+    period_s: ClassVar[float] = 2.0
+    #: Whether there is no platform without an answer of the cluster at `swell up`.
+    needs_answer: ClassVar[bool] = False
+    #: Why SIGTERM is sent to a host, for people; empty: it was told to end.
+    sigterm_means: ClassVar[str] = ""
+    #: Command that ends slices which `swell down` has left, in words of the cluster; `{}` is the platform.
+    remedy: ClassVar[str] = ""
+
+    slice_devices: SliceDevices = "cpu:1"
     max_nodes: MaxNodes = 0
     min_nodes: Annotated[int, Meta(ge=0, description="slices that are kept while nothing needs them.")] = 0
     idle_s: IdleS = 15.0
@@ -37,6 +53,16 @@ class SliceEngine(Engine, kw_only=True):
             extra={"flags": "--borrowed/--owned"},
         ),
     ] = False
+
+    def port(self, platform: str, folder: Path) -> ClusterPort:
+        """Return the cluster, where this platform is called so.
+
+        Args:
+            folder: the platform's state folder.
+
+        Raises DoorError, OSError: it cannot be used from here.
+        """
+        raise NotImplementedError
 
     @property
     def cluster(self) -> str:

@@ -254,21 +254,17 @@ class SlicePool:
                 is_late = now_s >= slice_.released_s + GONE_S
             elif slice_.absent_since_s is not None:
                 is_late = now_s >= slice_.absent_since_s + JOIN_S
-                if is_late:
-                    self._tell_absent(slice_.job, now_s)
+                if is_late:  # the next one may not be able to join either
+                    self._back_off(now_s)
+                    why = (
+                        f"its host did not join within {span(JOIN_S)}, so it is given back: nodes must reach "
+                        "the head; check the network, or name an address that they reach with --listen"
+                    )
+                    self._tell_host(slice_.job, why, now_s)
             else:
                 is_late = is_node_named and slice_.is_waiting and now_s >= slice_.seen_s + BORROW_WAIT_S
             if is_late:
                 await self._cancel(slice_, now_s)
-
-    def _tell_absent(self, job: SliceJob, now_s: float) -> None:
-        """The next one may not be able to join either."""
-        self._back_off(now_s)
-        why = (
-            f"its host did not join within {span(JOIN_S)}, so it is given back: nodes must reach the head; "
-            "check the network, or name an address that they reach with --listen"
-        )
-        self._tell_host(job, why, now_s)
 
     async def _cancel(self, slice_: _Slice, now_s: float) -> None:
         slice_.released_s = now_s
@@ -288,17 +284,13 @@ class SlicePool:
         surplus -= len(queued)
         for slice_ in sorted((s for s in kept if s.host), key=lambda s: (s.leaving != IDLE, -s.job.id)):
             if surplus > 0 and not self._do.is_used(slice_.host):
-                self._leave_idle(slice_, now_s)
+                # It is left, and goes at the next look unless work has come meanwhile.
+                slice_.idle_since_s = now_s if slice_.idle_since_s is None else slice_.idle_since_s
+                if now_s >= slice_.idle_since_s + self._engine.idle_s:
+                    self._leave(slice_, IDLE, now_s)
                 surplus -= 1
             else:
                 self._use(slice_, now_s)
-
-    def _leave_idle(self, slice_: _Slice, now_s: float) -> None:
-        """A host that is not used is left, and goes at the next look unless work has come meanwhile."""
-        if slice_.idle_since_s is None:
-            slice_.idle_since_s = now_s
-        if now_s >= slice_.idle_since_s + self._engine.idle_s:
-            self._leave(slice_, IDLE, now_s)
 
 
 def _by_job(hosts: Collection[str]) -> dict[int, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -11,12 +13,15 @@ from swell.executors.engine import InvalidEngine
 from swell.executors.slices.engine import IdleS, MaxNodes, SliceEngine
 
 if TYPE_CHECKING:
+    from swell.executors.slices.port import ClusterPort
     from swell.model.finding import Finding
 
 #: Of the doctor, for all answers of Slurm.
 ASK_S = 5.0
 #: Options of `sbatch` that name GPUs.
 GPU_OPTIONS = ("-G", "--gpus", "--gres")
+#: What slices have printed is kept so long.
+KEEP_OUTPUT_S = 7 * 86400.0
 
 
 class SlurmEngine(SliceEngine, kw_only=True):
@@ -24,11 +29,12 @@ class SlurmEngine(SliceEngine, kw_only=True):
 
     name = "slurm"
     brings = "jobs of a Slurm cluster, as many as are needed"
-    door = "swell.executors.slurm.slurm_door:SlurmDoor"
     no_nodes = (
         "no slice of the Slurm cluster has joined; slices are asked for while jobs wait: `squeue --me` shows "
         "those that Slurm has not started yet"
     )
+    sigterm_means = "Slurm takes its slice back (preemption, scancel, or the end of its time)"
+    remedy = "`scancel --name=swell-{}`"
 
     partition: Annotated[str, Meta(description="partition of all slices, else Slurm's default one.")] = ""
     max_nodes: MaxNodes = 1
@@ -47,6 +53,18 @@ class SlurmEngine(SliceEngine, kw_only=True):
             raise InvalidEngine(
                 f"--sbatch {self.sbatch!r}: Swell itself has to know the partition; name it with --partition"
             )
+
+    def port(self, platform: str, folder: Path) -> ClusterPort:
+        """Return the cluster; what slices have printed long ago is removed."""
+        from swell.executors.slurm.slurm_client import PoolLog, SlurmClient
+
+        output = folder / "slurm"
+        output.mkdir(mode=0o700, exist_ok=True)
+        for path in output.glob("*.out"):
+            if path.stat().st_mtime < time.time() - KEEP_OUTPUT_S:
+                path.unlink()
+        log = PoolLog(output, self.num_devices) if self.is_borrowed else None
+        return SlurmClient(f"swell-{platform}", self.partition, self.submission(), output, log)
 
     @property
     def _words(self) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import shlex
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +19,6 @@ import msgspec
 from swell.executors.local.logs.files import read_tail
 from swell.executors.slices.order import SliceOrder, last_words, own_environ
 from swell.executors.slices.port import ClusterError, ClusterRead, SliceJob, SliceState
-from swell.executors.slurm.pool_log import PoolLog
 from swell.model.quantities import span
 from swell.slurm_words import slurm_seconds
 
@@ -47,6 +47,10 @@ TAIL_BYTES = 4096
 _NONE = ("", "(null)", "none", "None", "N/A", "n/a")
 TASK_MODULE = "swell.executors.slurm.slice_task"
 _END = "END_OF_SLICE_ORDER"
+#: Of a log of idle nodes; times are seconds since 1970.
+LOG_FILE, HEADER = "pool.csv", "node,start_s,end_s,devices\n"
+
+log = logging.getLogger("swell.slurm")
 
 
 class SlurmClient:
@@ -85,7 +89,12 @@ class SlurmClient:
             lines = [line for line in text.splitlines() if line.strip()]
             if not self._partition:
                 lines = [line for line in lines if " Default=YES " in line] or lines
-            self._partition_known = parse_partition(lines[0] if lines else text)
+            line = lines[0] if lines else text
+            words = dict(word.partition("=")[::2] for word in line.split())
+            if "PartitionName" not in words:
+                raise _strange(line)
+            grace = words.get("GraceTime", "")
+            self._partition_known = words["PartitionName"], float(grace) if grace.isdecimal() else 0.0
         return self._partition_known
 
     async def read(self) -> ClusterRead:
@@ -94,7 +103,7 @@ class SlurmClient:
         ask_nodes = ["sinfo", "-h", "-N", "-o", NODE_COLUMNS]
         ask_nodes += [f"--partition={self._partition}"] if self._partition else []
         jobs = parse_jobs(await _run([*ask_jobs, "-o", JOB_COLUMNS]))
-        nodes = parse_nodes(await _run(ask_nodes))
+        nodes = {name: state.lower() for name, state in _rows(await _run(ask_nodes), NODE_COLUMNS)}
         idle = tuple(name for name, state in nodes.items() if state in IDLE_STATES)
         if self._log is not None:
             own = {job.node for job in jobs if job.state is SliceState.RUNNING}
@@ -187,42 +196,23 @@ def _failure(program: str, said: str) -> ClusterError:
 # ---------------------------------------------------------------- what is printed
 def parse_jobs(text: str) -> tuple[SliceJob, ...]:
     """Jobs, as `squeue -h -o JOB_COLUMNS` prints them. Raises ClusterError."""
-    return tuple(_job(line) for line in text.splitlines() if line.strip())
-
-
-def _job(line: str) -> SliceJob:
-    job_id, state, node, limit, left, reason = _columns(line, JOB_COLUMNS)
-    if not job_id.isdigit():
-        raise _strange(line)
-    return SliceJob(
-        id=int(job_id),
-        state=state_of(state),
-        word=state.strip().upper(),
-        node=_value(node),
-        limit_s=parse_duration(limit),
-        left_s=parse_duration(left),
-        reason=_value(reason),
+    return tuple(
+        SliceJob(
+            id=int(job_id),
+            state=state_of(state),
+            word=state.upper(),
+            node=node,
+            limit_s=parse_duration(limit),
+            left_s=parse_duration(left),
+            reason=reason,
+        )
+        for job_id, state, node, limit, left, reason in _rows(text, JOB_COLUMNS)
     )
 
 
 def state_of(word: str) -> SliceState:
     """What a state of a job means, in Slurm's word."""
     return STATES.get(word.strip().upper(), SliceState.GONE)
-
-
-def parse_nodes(text: str) -> dict[str, str]:
-    """States of nodes, as `sinfo -h -N -o NODE_COLUMNS` prints them. Raises ClusterError."""
-    rows = (_columns(line, NODE_COLUMNS) for line in text.splitlines() if line.strip())
-    return {name.strip(): state.strip().lower() for name, state in rows}
-
-
-def parse_partition(text: str) -> tuple[str, float]:
-    """Name and GraceTime, as `scontrol show partition --oneliner` prints them. Raises ClusterError."""
-    words = dict(word.partition("=")[::2] for word in text.split())
-    if "PartitionName" not in words:
-        raise _strange(text)
-    grace = words.get("GraceTime", "")
-    return words["PartitionName"], float(grace) if grace.isdecimal() else 0.0
 
 
 def parse_duration(text: str) -> float | None:
@@ -233,17 +223,59 @@ def parse_duration(text: str) -> float | None:
         return None
 
 
-def _columns(line: str, asked: str) -> list[str]:
-    num = asked.count(SEPARATOR) + 1
-    columns = line.split(SEPARATOR, num - 1)
-    if len(columns) != num:
-        raise _strange(line)
-    return columns
+def _rows(text: str, asked: str) -> Iterator[list[str]]:
+    """The columns of each line, empty where Slurm has no value. Raises ClusterError."""
+    num = asked.count(SEPARATOR)
+    for line in filter(str.strip, text.splitlines()):
+        columns = [column.strip() for column in line.split(SEPARATOR, num)]
+        if len(columns) <= num or (asked == JOB_COLUMNS and not columns[0].isdigit()):
+            raise _strange(line)
+        yield ["" if column in _NONE else column for column in columns]
 
 
 def _strange(text: str) -> ClusterError:
     return ClusterError(f"Slurm printed {text.strip()[:80]!r}; this version of it is not understood")
 
 
-def _value(text: str) -> str:
-    return "" if text.strip() in _NONE else text.strip()
+# ---------------------------------------------------------------- idle nodes
+class PoolLog:
+    """A log of the nodes that were idle for others, which `swell simulate --pool` reads.
+
+    It has a row for each time that a node was idle, or ran only slices. A minute without a look ends all. A
+    row is written at its end, so an agent that is killed writes none of those that are open.
+    """
+
+    MOST_GAP_S = 60.0
+
+    def __init__(self, folder: Path, num_devices: int) -> None:
+        self._file, self._num_devices = folder / LOG_FILE, num_devices
+        self._since_s: dict[str, float] = {}  #: nodes that are idle
+        self._seen_s = float("-inf")
+
+    def note(self, there: Collection[str], now_s: float) -> None:
+        """What a look shows. `there`: nodes that are idle, or on which slices of this platform run."""
+        if now_s > self._seen_s + self.MOST_GAP_S:
+            self._end(list(self._since_s), self._seen_s)
+        self._end([node for node in self._since_s if node not in there], now_s)
+        for node in there:
+            self._since_s.setdefault(node, now_s)
+        self._seen_s = now_s
+
+    def close(self, now_s: float) -> None:
+        """All intervals end now: it is not known what comes."""
+        self._end(list(self._since_s), min(now_s, self._seen_s + self.MOST_GAP_S))
+
+    def _end(self, nodes: Collection[str], end_s: float) -> None:
+        began = {node: round(self._since_s.pop(node)) for node in sorted(nodes)}
+        text = "".join(
+            f"{node},{start_s},{round(end_s)},{self._num_devices}\n"
+            for node, start_s in began.items()
+            if round(end_s) > start_s
+        )
+        if not text:
+            return
+        try:
+            with self._file.open("a") as file:
+                file.write(text if file.tell() else HEADER + text)
+        except OSError as error:
+            log.warning("cannot write %s (%s): make room on its disk", self._file, error.strerror)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.model.options import Domain
-from swell.policies.unified.unified import SAVINGS, GainName, OpenBatches, ShareCores, Unified
+from swell.policies.unified import SAVINGS, GainName, OpenBatches, ShareCores, Unified
 
 
 class ElasticFlow(Unified):

@@ -133,27 +133,34 @@ def _is_bound(snapshot: Snapshot) -> BoolArray:
 def owned_profile(
     snapshot: Snapshot, group: IntArray = EMPTY, of_group: Iterable[FreeProfile] = ()
 ) -> FreeProfile:
-    """Devices that promises may stand on, each until the known end of its node.
+    """Devices that promises may stand on, each while the calendar says that it is there.
 
     Groups are those of a `FreeProfile`.
     """
     profile = FreeProfile(snapshot.num_owned, group, of_group)
-    _take_from_ends_on(profile, snapshot, 1)
+    if snapshot.calendar.of_owned:
+        _change(profile, *_calendar_of(snapshot))
     return profile
 
 
 def give_back_ended(free: FreeProfile, snapshot: Snapshot) -> None:
-    """Have devices stay beyond the known end of their node, for plans that are no promises."""
-    _take_from_ends_on(free, snapshot, -1)
+    """Have devices stay that go for good, as those of nodes that end, for plans that are no promises."""
+    if snapshot.calendar.of_owned:
+        at_s, changes = _calendar_of(snapshot)
+        num_gone = np.maximum(-np.maximum.accumulate(changes.cumsum()[::-1])[::-1], 0)
+        _change(free, at_s, np.diff(num_gone, prepend=0))
 
 
-def _take_from_ends_on(profile: FreeProfile, snapshot: Snapshot, times: int) -> None:
-    """Nodes are away from their ends on, but not for ever: so a plan that is too late has an end, too."""
-    if ends := snapshot.ends.of_owned:
-        at_s, nums = np.array(ends).T
-        num_devices = times * nums.astype(np.int64)
-        profile.take_now(num_devices.sum(keepdims=True), np.array([AS_GOOD_AS_EVER_S]))
-        profile.take_now(-num_devices, np.maximum(at_s - snapshot.now_s, 0.0))
+def _calendar_of(snapshot: Snapshot) -> tuple[FloatArray, IntArray]:
+    """(C,) in how many seconds from now how many owned devices come back, or go if that is below 0."""
+    at_s, changes = np.array(snapshot.calendar.of_owned).T
+    return np.maximum(at_s - snapshot.now_s, 0.0), changes.astype(np.int64)
+
+
+def _change(profile: FreeProfile, at_s: FloatArray, changes: IntArray) -> None:
+    """Devices come or go, but not for ever: so a plan that is too late has an end, too."""
+    profile.take_now(-changes.sum(keepdims=True), np.array([AS_GOOD_AS_EVER_S]))
+    profile.take_now(changes, at_s)
 
 
 def _groups(snapshot: Snapshot) -> tuple[IntArray, list[FreeProfile]]:

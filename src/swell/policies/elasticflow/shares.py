@@ -1,19 +1,26 @@
-"""What ElasticFlow works out on its way to an answer."""
+"""What ElasticFlow gives each job, and what it says about that."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
+from swell.model.plan import PlanForecast
+from swell.model.quantities import span
+from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
+from swell.policies import wording
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, with_borrowed
 from swell.policies.elasticflow.standing import NONE
 from swell.policies.levels import Levels
-from swell.solvers.capacity.plans import BROKEN, Plans
+from swell.policies.policy import share_levels
+from swell.policies.unpromised import look_ahead
+from swell.solvers.capacity.plans import BROKEN, JUST, Plans
 from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.marginal import SeparatePart, TakerGroups, boost, raise_within
 
@@ -116,7 +123,7 @@ def _wished(
     of_others = np.maximum(devices - snapshot.held_borrowed, 0)[~needs_owned]  #: of gangs without a promise
     num_own = snapshot.num_owned - int(of_others.sum())
     left, own_left = snapshot.num_devices - int(devices.sum()), num_own - int(devices[needs_owned].sum())
-    groups = _groups(snapshot, levels, level)
+    groups = _groups(snapshot, levels, level, num_levels, left)
 
     def give(rows: IntArray, most: int | IntArray) -> None:
         nonlocal left, own_left
@@ -142,9 +149,19 @@ def _wished(
     own_left = min(own_left, left)
     if ranking.most is not None:
         give(soft, planned)
-    for late in (NONE, queue.late):  # a job that will be late anyway takes nothing that others can use
-        give(late, 1)
-        limits[late] = num_levels[late]
+    rounds = [(NONE, groups), (queue.late, groups)][: 1 + (len(queue.late) > 0)]
+    is_claimed = np.zeros(snapshot.num_jobs, dtype=bool)
+    if groups is not None:  # what no account can use of its share, and no tenant of its claim, is lent
+        if snapshot.quota_devices is not None:  # but not where promises count on the rest of the quota
+            is_claimed = snapshot.quota_devices[snapshot.tenant] < NO_QUOTA
+            is_claimed &= np.isin(snapshot.tenant, snapshot.tenant[needs_owned])
+        rows = queue.in_order[len(queue.promised) :]
+        rounds.append((rows[~is_claimed[rows]], None))
+    for rows, groups in rounds:  # a job that will be late anyway takes nothing that others can use
+        give(rows, 1)
+        limits[rows] = num_levels[rows]
+        if groups is None:
+            limits = np.where(is_claimed, level, limits)
         level, left = boost(
             level,
             levels.devices,
@@ -158,8 +175,6 @@ def _wished(
             ranking.reach,
         )
         own_left = min(left, num_own - int(levels.devices_at(level)[needs_owned].sum()))
-        if not len(queue.late):
-            break
     return level
 
 
@@ -176,8 +191,15 @@ def _unpaid(
     return unpaid
 
 
-def _groups(snapshot: Snapshot, levels: Levels, level: IntArray) -> TakerGroups | None:
-    """What the quota of each tenant leaves at these levels (J,); None: no tenant has one."""
+def _groups(
+    snapshot: Snapshot, levels: Levels, level: IntArray, num_levels: IntArray, left: int
+) -> TakerGroups | None:
+    """What the share of each account, or the quota of each tenant, leaves at these levels (J,).
+
+    None: all may have all.
+    """
+    if snapshot.fair is not None and len(snapshot.fair.names) > 1:
+        return share_levels(snapshot, snapshot.fair, levels, level, num_levels, left)
     if snapshot.quota_devices is None:
         return None
     taken = snapshot.devices_of_tenants(levels.workers_at(level))
@@ -199,6 +221,7 @@ def _in_the_way(
     costs_s = np.where(levels.held[rows] > 0, levels.resize_s[rows, to], levels.start_s[rows, to])
     costs_s += _pays_after_s(levels, rows, to, costs_s)
     free = with_borrowed(shares.left, snapshot)
+    free.leave_groups(~np.isin(snapshot.tenant, snapshot.tenant[snapshot.needs_owned]))
     is_free = free.take_what_is_free(levels.devices[rows, to], costs_s, rows)
     in_the_way: IntArray = rows[~is_free]
     return in_the_way
@@ -225,3 +248,95 @@ def savings(levels: Levels, planned: IntArray) -> FloatArray:
     One less step to do then frees that many. A job without a plan is filled to its smallest size.
     """
     return levels.prices(np.maximum(planned, np.minimum(levels.num, 1)))
+
+
+CODES = ("waiting", "sharing", "boosted", "promised", "at_risk")
+
+
+@dataclass(frozen=True)
+class ElasticFlowAccount:
+    """Reasons and estimates, worked out when asked for; see `model.plan.Account`."""
+
+    snapshot: Snapshot
+    levels: Levels
+    promises: Promises
+    queue: Queue
+    shares: Shares
+    come_first: str  #: which jobs without a deadline do, as a part of a sentence
+
+    @cached_property
+    def codes(self) -> Sequence[str]:
+        """(J,) codes of the reasons."""
+        level, grade = self.shares.level, self.promises.grade
+        number = 2 - ((grade < 0) & (level == 1))
+        number[(grade >= 0) & ((level == self.shares.floor) | (grade == JUST))] = 3
+        number[level == 0] = 0
+        number[grade == BROKEN] = 4
+        return [CODES[one] for one in number.tolist()]
+
+    def text(self, row: int) -> str:
+        """Agrees with `codes`."""
+        if self.promises.grade[row] >= 0:
+            return self._of_promise(row)
+        if self.levels.num[row] == 0:
+            return wording.fits_nowhere(self.snapshot)
+        if self.shares.level[row] == 0:
+            return wording.waits(f"promises and {self.come_first} come first", self._num_higher(row))
+        has, smallest = self._workers(row, self.shares.level), int(self.levels.workers[row, 0])
+        return wording.shares(has, smallest, self._saved_s(row))
+
+    def _num_higher(self, row: int) -> int:
+        """Running jobs of its class that have a higher priority."""
+        snapshot = self.snapshot
+        is_before = (snapshot.job_class == snapshot.job_class[row]) & (
+            snapshot.priority > snapshot.priority[row]
+        )
+        return int(np.count_nonzero(is_before & (self.shares.level > 0)))
+
+    def _of_promise(self, row: int) -> str:
+        has, grade = self._workers(row, self.shares.level), self.promises.grade[row]
+        until_s = float(self.snapshot.deadline_s[row] - self.snapshot.now_s)
+        if grade == BROKEN:
+            return wording.at_risk(has, until_s, fits=bool(np.isfinite(self.forecast.finish_s[row])))
+        if has == 0:
+            starts_s = float(self.forecast.start_s[row]) - self.snapshot.now_s
+            return wording.promise_can_wait(until_s, starts_s)
+        if grade == JUST:
+            return wording.barely_keeps_promise(has, until_s)
+        floor, num_others = self._workers(row, self.shares.floor), len(self.promises.rows) - 1
+        saved_s, later = self._saved_s(row), self._later_need(row)
+        return wording.keeps_promise(has, floor, until_s, saved_s, later, num_others)
+
+    def _later_need(self, row: int) -> str:
+        """The first step of the job's plan to more workers than its floor; empty: there is none."""
+        plans, floor = self.promises.plans, self.shares.floor[row]
+        for segment in range(int(plans.num[row])):
+            level = plans.levels[row, segment]
+            if level > floor:
+                in_s = float(plans.starts_s[row, segment])
+                return f"{self.levels.workers[row, level - 1]} in {span(in_s)}"
+        return ""
+
+    def _workers(self, row: int, level: IntArray) -> int:
+        """Number of workers of the job at its entry of `level` (J,)."""
+        return int(self.levels.workers[row, level[row] - 1]) if level[row] > 0 else 0
+
+    def _saved_s(self, row: int) -> float:
+        """Time that running at its level saves over running at its floor, or at its smallest size."""
+        level, floor = self.shares.level[row], self.shares.floor[row]
+        slow, fast = self.levels.rates[row, max(floor, 1) - 1], self.levels.rates[row, level - 1]
+        return float(self.snapshot.remaining_steps[row] * (1.0 / slow - 1.0 / fast))
+
+    @cached_property
+    def forecast(self) -> PlanForecast:
+        """A promise ends by its plan, even if what the job gets now would take it longer."""
+        in_order, now_s = self.queue.in_order, self.snapshot.now_s
+        waiting = in_order[self.shares.level[in_order] == 0]
+        start_s, finish_s = look_ahead(self.snapshot, self.levels, self.shares.level, waiting)
+        plans, grade = self.promises.plans, self.promises.grade
+        is_late = (grade == BROKEN) & (self.shares.level > 0)
+        is_planned = (grade >= 0) & (plans.top > 0) & ~is_late
+        return PlanForecast(
+            np.where(is_planned, np.fmin(start_s, now_s + plans.change_s), start_s),
+            np.where(is_planned, np.minimum(finish_s, now_s + plans.end_s), finish_s),
+        )

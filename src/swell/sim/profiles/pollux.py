@@ -7,7 +7,6 @@ validation-BATCH.csv  progress,iteration,metric,grad_sqr,grad_var     a row an e
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,8 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.sim.profiles.batch_truth import BatchTruth, GradientStatistics, MeasuredRun
 from swell.sim.profiles.curve import ProfileError, ThroughputCurve, UnknownProfile
+from swell.sim.traces.entry import InvalidLine, TraceError
+from swell.sim.traces.record import Source
+from swell.sim.traces.table import Row, TableFormat, needed_column
+from swell.sim.true_speed import BatchTruth, GradientStatistics, MeasuredRun
 
 #: A local batch that is above a bound by rounding alone is within it.
 ROUNDING = 1e-8
@@ -252,33 +254,16 @@ def _column(rows: list[dict[str, float]], name: str) -> FloatArray:
 
 def _rows(path: Path, needed: tuple[str, ...]) -> list[dict[str, float]]:
     """Raises ProfileError that names the line and the rule."""
+    columns = {name: needed_column(name, parse=float) for name in needed}
+    table = TableFormat(name="Pollux", title="Pollux", columns=columns)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in needed if name not in (reader.fieldnames or ())]
-            if missing:
-                raise ProfileError(
-                    f"{path} has no column {', '.join(missing)}; see the header it should have"
-                )
-            return [_numbers(path, reader.line_num, row, needed) for row in reader]
-    except OSError as error:
-        raise ProfileError(f"cannot read {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise ProfileError(
-            f"{path} is no table of measurements, nor text at all (byte {error.start})"
-        ) from error
+        return [row for _, row in table.rows(Source(path), _measured)]
+    except TraceError as error:
+        raise ProfileError(str(error)) from error
 
 
-def _numbers(
-    path: Path, line: int, row: Mapping[str, str | None], needed: tuple[str, ...]
-) -> dict[str, float]:
-    found = {}
-    for name in needed:
-        try:
-            value = float(row[name] or "")
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or value < 0.0:
-            raise ProfileError(f"{path}, line {line}: {name} {row[name]!r} is no number >= 0")
-        found[name] = value
-    return found
+def _measured(row: Row) -> Row:
+    for name, value in row.items():
+        if value is None or not 0.0 <= value < math.inf:
+            raise InvalidLine(f"{name} is no number >= 0")
+    return row

@@ -1,12 +1,14 @@
-"""A log of jobs: the one form that every format is read into."""
+"""A log of jobs: the one form that every format is read into, and the same with nothing missing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
 from swell.model.errors import InvalidInput
+from swell.model.job import JobClass
 
 
 class TraceError(InvalidInput):
@@ -22,6 +24,7 @@ class NoJob(ValueError):
 
 
 Status = Literal["completed", "failed", "killed"]
+JobKind = Literal["elastic", "fixed", "session"]
 
 
 class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -50,6 +53,9 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=T
     weight: float | None = None  #: factor of what the job gains
     min_devices: int | None = None  #: that its state needs: fewer cannot hold it
     kind: str | None = None  #: of devices that it may have; commas between several; `any`: each
+    job_kind: JobKind | None = None  #: the last two run on what they ask for, and no longer than their limit
+    time_limit_s: float | None = None  #: of a fixed job or a session
+    booking: str | None = None  #: id of the booking on whose devices it runs
 
 
 class Skipped(msgspec.Struct, frozen=True, gc=False):
@@ -91,3 +97,58 @@ def since(job: TraceJob, start_s: float) -> TraceJob:
 def order(job: TraceJob) -> tuple[float, int, str]:
     """Key by which jobs of a trace are sorted."""
     return job.submit_s, len(job.id), job.id
+
+
+#: Ids that are shown of jobs left out for one reason.
+NUM_SHOWN = 3
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 job`, `2,400 jobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+class WorkloadJob(TraceJob, frozen=True, kw_only=True, gc=False):
+    """A job; its throughput curve is that of (`model`, `global_batch`) in the set it was filled from."""
+
+    num_devices: int  #: from the least to the most of its curve; what it has without elasticity
+    duration_s: float  #: at the size it asked for
+    model: str
+    global_batch: int
+    num_steps: int  #: >= 1
+    is_elastic: bool = True  #: False: it runs on what it asked for or not at all
+    dies_at_step: int | None = None  #: a buggy script raises there
+    cancel_s: float | None = None  #: its user gives it up then, on the clock of `submit_s`
+    stated_steps: int | None = None  #: that its user states, where that is not what it has to do
+
+    @property
+    def job_class(self) -> JobClass:
+        if self.is_best_effort:
+            return JobClass.BEST_EFFORT
+        return JobClass.SOFT if self.is_soft else JobClass.STRICT
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of device that it may have; empty: any."""
+        return tuple(self.kind.split(",")) if self.kind else ()
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs of a trace, filled; every job of the trace is in `jobs` or counted in `dropped`."""
+
+    jobs: tuple[WorkloadJob, ...]  #: in the order of the trace
+    dropped: dict[str, str]  #: id -> why
+    filled: tuple[str, ...]  #: each rule that was applied, and to how many jobs
+    profiles: str  #: name of the set
+    source: str
+    epoch_s: float = 0.0
+    tells_losses: bool = False  #: some job does
+
+    def left_out(self) -> Iterator[str]:
+        """A line for each reason: how many jobs, why, and which, as far as they fit."""
+        reasons: dict[str, list[str]] = {}
+        for job_id, why in self.dropped.items():
+            reasons.setdefault(why, []).append(job_id)
+        for why, ids in reasons.items():
+            shown = ", ".join(ids[:NUM_SHOWN]) + (" ..." if len(ids) > NUM_SHOWN else "")
+            yield f"{plural(len(ids), 'job')}: {why} ({shown})"

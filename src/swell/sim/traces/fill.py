@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
 from swell.model.job import JobClass
-from swell.model.option import option
+from swell.model.option import told_options
 from swell.model.quantities import span
 from swell.sim.profiles.curve import ProfileSet, ThroughputCurve, UnknownProfile, pairs
-from swell.sim.traces.entry import Trace, TraceError, TraceJob
+from swell.sim.traces.entry import Trace, TraceError, TraceJob, Workload, WorkloadJob
 from swell.sim.traces.record import LineRemarks
-from swell.sim.traces.workload import JobsLeftOut, Workload, WorkloadJob
 
 
 class JobNumbers(msgspec.Struct, frozen=True):
@@ -28,6 +27,10 @@ class JobNumbers(msgspec.Struct, frozen=True):
     elastic: float
     fate: float
     moment: float
+
+
+#: Limit of time of a fixed job that tells none: users ask for more time than they need.
+LIMIT_DURATIONS = 2.0
 
 
 class UnknownValue(ValueError):
@@ -47,7 +50,7 @@ def fill(trace: Trace, profiles: ProfileSet, rules: FillRules | None = None) -> 
         try:
             jobs.append(filling.complete(job, JobNumbers(*numbers)))
         except UnknownValue as error:
-            filling.dropped.add(job.id, str(error))
+            filling.dropped[job.id] = str(error)
             filling.applied.settle(has_job=False)
         else:
             filling.applied.settle(has_job=True)
@@ -66,7 +69,7 @@ class _FillState:
     """What jobs of a trace are filled from, what was left out, and which rules were applied."""
 
     def __init__(self, profiles: ProfileSet, rules: FillRules) -> None:
-        self.dropped = JobsLeftOut()
+        self.dropped = dict[str, str]()
         self.applied = LineRemarks()
         self._profiles = profiles
         self._rules = rules
@@ -79,30 +82,28 @@ class _FillState:
         curve, is_drawn = self._curve_of(job, draw)
         requested = self._requested(job, curve)
         num_steps, duration_s = self._work(self._without_steps(job) if is_drawn else job, curve, requested)
-        deadline_s, job_class = self._deadline(job, duration_s, draw)
+        job = self._with_limit(job, duration_s, draw)
+        deadline_s, job_class = self._deadline(job, job.time_limit_s or duration_s, draw)
         dies_at_step, cancel_s = self._fate(job, num_steps, duration_s, draw)
+        least, most = self._batch_range(job, curve) or (None, None)
         return WorkloadJob(
-            id=job.id,
-            submit_s=job.submit_s,
-            model=curve.model,
-            global_batch=curve.global_batch,
-            num_steps=num_steps,
-            deadline_s=deadline_s,
-            job_class=job_class,
-            requested_devices=requested,
-            duration_s=duration_s,
-            tenant=job.tenant or job.user,
-            batch_range=self._batch_range(job, curve),
-            is_elastic=draw.elastic < self._rules.elastic_share,
-            dies_at_step=dies_at_step,
-            cancel_s=cancel_s,
-            loss_curve=job.loss_curve,
-            metric=job.metric,
-            cores_per_worker=job.cores_per_worker,
-            priority=job.priority or 0,
-            weight=job.weight or 1.0,
-            min_devices=job.min_devices or 1,
-            kinds=tuple((job.kind or "").split(",")) if job.kind else (),
+            **msgspec.structs.asdict(job)
+            | {
+                "model": curve.model,
+                "global_batch": curve.global_batch,
+                "num_steps": num_steps,
+                "deadline_s": deadline_s,
+                "is_best_effort": job_class is JobClass.BEST_EFFORT or None,
+                "is_soft": job_class is JobClass.SOFT or None,
+                "num_devices": requested,
+                "duration_s": duration_s,
+                "tenant": job.tenant or job.user,
+                "min_batch": least,
+                "max_batch": most,
+                "is_elastic": draw.elastic < self._rules.elastic_share,
+                "dies_at_step": dies_at_step,
+                "cancel_s": cancel_s,
+            }
         )
 
     def _note(self, rule: str) -> None:
@@ -217,12 +218,29 @@ class _FillState:
                 self._note("made best-effort")
                 return None, JobClass.BEST_EFFORT
             low, high = rules.tightness
-            self._note(f"deadline = submission + U[{low:g}, {high:g}] x duration")
+            length = "duration" if job.time_limit_s is None else "time limit"
+            self._note(f"deadline = submission + U[{low:g}, {high:g}] x {length}")
             deadline_s = job.submit_s + (low + (high - low) * draw.deadline) * duration_s
         if job.is_soft is None and draw.soft < rules.soft_share:
             self._note("deadline made soft")
             return deadline_s, JobClass.SOFT
         return deadline_s, JobClass.SOFT if job.is_soft else JobClass.STRICT
+
+    def _with_limit(self, job: TraceJob, duration_s: float, draw: JobNumbers) -> TraceJob:
+        """Return the job with its kind, and its limit of time if it is a fixed one; others have none."""
+        kind, limit_s = job.job_kind, job.time_limit_s
+        if kind is None and draw.elastic >= 1.0 - self._rules.fixed_share:
+            self._note("made fixed")
+            kind = "fixed"
+        if kind in (None, "elastic"):
+            return msgspec.structs.replace(job, time_limit_s=None)
+        if limit_s is None:
+            self._note(f"time limit = {LIMIT_DURATIONS:g} x duration")
+            limit_s = LIMIT_DURATIONS * duration_s
+        is_best_effort = True if kind == "session" else job.is_best_effort
+        return msgspec.structs.replace(
+            job, job_kind=kind, time_limit_s=limit_s, is_best_effort=is_best_effort
+        )
 
     def _fate(
         self, job: TraceJob, num_steps: int, duration_s: float, draw: JobNumbers
@@ -247,6 +265,36 @@ def _range(text: str) -> tuple[float, float]:
         raise ValueError(f"{text!r} is no range; write LOW:HIGH, as 0.5:1.5") from None
 
 
+FILL_OPTIONS = told_options(
+    """
+seed: N
+    Random seed. Default: 0.
+deadlines: WHICH
+    Which deadlines to draw at random: missing, all or none. Default: missing.
+tightness: LOW:HIGH
+    Range of a drawn deadline: submission plus this many times the job's duration. Default: 0.5:1.5.
+best_effort_share (--best-effort): SHARE
+    Share of the jobs without a deadline that stay without one (best_effort). Default: 0.
+soft_share (--soft): SHARE
+    Share of the deadlines that are soft. Default: 0.
+fixed_share (--fixed): SHARE
+    Share of the jobs that are fixed: one size, a limit of time, no resize. Default: 0.
+unknown: WHAT
+    Jobs whose model has no profile: refuse the trace, draw another model, or drop the job: refuse, draw,
+    drop. Default: refuse.
+""",
+    tightness=_range,
+)
+
+
+END_OPTIONS = told_options("""
+buggy_share (--buggy, rare): SHARE
+    Share of jobs that crash early. Default: 0.
+cancelled_share (--cancelled, rare): SHARE
+    Share of jobs that their users cancel. Default: 0.
+""")
+
+
 class FillRules(msgspec.Struct, frozen=True, kw_only=True):
     """Each rule applies to what a job does not tell itself; the same seed draws the same.
 
@@ -258,54 +306,21 @@ class FillRules(msgspec.Struct, frozen=True, kw_only=True):
         (bugs and cancellations).
     """
 
-    seed: Annotated[int, option("N", "Random seed. Default: 0.")] = 0
-    deadlines: Annotated[
-        Literal["missing", "all", "none"],
-        option("WHICH", "Which deadlines to draw at random: missing, all or none. Default: missing."),
-    ] = "missing"  #: "none": no job has a deadline
-    tightness: Annotated[
-        tuple[float, float],
-        option(
-            "LOW:HIGH",
-            "Range of a drawn deadline: submission plus this many times the job's duration. Default: "
-            "0.5:1.5.",
-            parse=_range,
-        ),
-    ] = (0.5, 1.5)
-    best_effort_share: Annotated[
-        float,
-        option(
-            "SHARE",
-            "Share of the jobs without a deadline that stay without one (best_effort). Default: 0.",
-            flag="--best-effort",
-        ),
-    ] = 0.0
-    soft_share: Annotated[
-        float, option("SHARE", "Share of the deadlines that are soft. Default: 0.", flag="--soft")
-    ] = 0.0  #: of the jobs with a deadline whose class the trace leaves open
+    seed: int = 0
+    deadlines: Literal["missing", "all", "none"] = "missing"  #: "none": no job has a deadline
+    tightness: tuple[float, float] = (0.5, 1.5)
+    best_effort_share: float = 0.0
+    soft_share: float = 0.0  #: of the jobs with a deadline whose class the trace leaves open
     elastic_share: float = 1.0  #: the others run on what they ask for
-    unknown: Annotated[
-        Literal["refuse", "draw", "drop"],
-        option(
-            "WHAT",
-            "Jobs whose model has no profile: refuse the trace, draw another model, or drop the job: refuse, "
-            "draw, drop. Default: refuse.",
-        ),
-    ] = "refuse"
-    buggy_share: Annotated[
-        float, option("SHARE", "Share of jobs that crash early. Default: 0.", flag="--buggy", is_rare=True)
-    ] = 0.0  #: they raise within `buggy_within_s` of training at the size asked for
+    fixed_share: float = 0.0  #: of the jobs whose kind the trace leaves open
+    unknown: Literal["refuse", "draw", "drop"] = "refuse"
+    buggy_share: float = 0.0  #: they raise within `buggy_within_s` of training at the size asked for
     buggy_within_s: float = 300.0
-    cancelled_share: Annotated[
-        float,
-        option(
-            "SHARE", "Share of jobs that their users cancel. Default: 0.", flag="--cancelled", is_rare=True
-        ),
-    ] = 0.0  #: at a moment drawn from submission to submission + duration
+    cancelled_share: float = 0.0  #: at a moment drawn from submission to submission + duration
 
     def __post_init__(self) -> None:
         """Raises TraceError for a rule that cannot be."""
-        for name in ("best_effort_share", "soft_share", "elastic_share", "buggy_share", "cancelled_share"):
+        for name in (name for name in self.__struct_fields__ if name.endswith("_share")):
             if not 0.0 <= (value := getattr(self, name)) <= 1.0:
                 word = name.removesuffix("_share").replace("_", "-")
                 raise TraceError(f"--{word} is {value:g}; it must be between 0 and 1")

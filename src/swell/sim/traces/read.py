@@ -10,14 +10,10 @@ from typing import TypeVar
 import msgspec
 
 from swell.sim.traces.entry import Skipped, Trace, TraceError, TraceJob, order, since
-from swell.sim.traces.formats.gavel import GAVEL, SHOCKWAVE
-from swell.sim.traces.formats.philly_json import PHILLY_JSON
+from swell.sim.traces.formats.lines import GAVEL, PHILLY_JSON, SHOCKWAVE, SWF
 from swell.sim.traces.formats.plain import PLAIN
-from swell.sim.traces.formats.sacct import SACCT
-from swell.sim.traces.formats.swf import SWF
-from swell.sim.traces.formats.tables import TABLES
-from swell.sim.traces.record import Format, Head, LineRemarks, cut
-from swell.sim.traces.source import Source
+from swell.sim.traces.formats.tables import SACCT, TABLES
+from swell.sim.traces.record import Format, Head, LineRemarks, Source, cut
 
 FORMATS: tuple[Format, ...] = (PLAIN, *TABLES, SACCT, GAVEL, SHOCKWAVE, SWF, PHILLY_JSON)
 PLAIN_HEADER = "submit_s,id,num_devices,duration_s"
@@ -200,11 +196,11 @@ def _counted(values: Iterable[Value | None]) -> dict[Value, int]:
 
 def _by_reason(skipped: Iterable[Skipped]) -> list[SkippedLines]:
     """Group skipped lines by reason; the reason of the most lines comes first."""
-    found: dict[str, SkippedLines] = {}
+    groups: dict[str, list[Skipped]] = {}
     for entry in skipped:
-        fresh = SkippedLines(why=entry.rule, count=0, is_malformed=entry.is_malformed, examples=[])
-        lines = found.setdefault(entry.rule, fresh)
-        lines.count += 1
-        if len(lines.examples) < NUM_EXAMPLES:
-            lines.examples.append(entry)
-    return sorted(found.values(), key=lambda lines: -lines.count)
+        groups.setdefault(entry.rule, []).append(entry)
+    found = (
+        SkippedLines(why=why, count=len(own), is_malformed=own[0].is_malformed, examples=own[:NUM_EXAMPLES])
+        for why, own in groups.items()
+    )
+    return sorted(found, key=lambda lines: -lines.count)

@@ -1,18 +1,91 @@
-"""What a format of traces is, and the rules that hold in every format for a line to become a job."""
+"""What a trace is read from, what a format is, and the rules by which a line becomes a job."""
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
+import io
+import lzma
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import IO, Any, TextIO, TypeVar, cast
 
-from swell.sim.traces.cells import number
-from swell.sim.traces.entry import InvalidLine, NoJob, Skipped, TraceJob
-from swell.sim.traces.source import LONGEST_LINE, Source
+from swell.model.quantities import as_number
+from swell.sim.traces.entry import InvalidLine, NoJob, Skipped, TraceError, TraceJob, plural
+
+#: Larger numbers are no seconds, steps or devices of anything.
+LARGEST = 1e15
+#: A longer line is cut there, and is malformed in every format.
+LONGEST_LINE = 1 << 20
+HEAD_CHARS = 1 << 16
+#: By what a packed file begins with.
+UNPACKERS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
+    b"\x1f\x8b": lambda raw: cast("IO[bytes]", gzip.GzipFile(fileobj=raw)),
+    b"BZh": lambda raw: cast("IO[bytes]", bz2.BZ2File(raw)),
+    b"\xfd7zXZ\0": lambda raw: cast("IO[bytes]", lzma.LZMAFile(raw)),  # noqa: SIM115
+}
+OTHER_PACKERS = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
+MAGIC_BYTES = 6
+
+
+class Source:
+    """Where a trace is read from. Text is UTF-8; bytes that are none become U+FFFD."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def open(self) -> Iterator[TextIO]:
+        """Raises TraceError if the file cannot be read, then or while it is."""
+        if self.path.is_fifo():  # what its format was known by would be missing from its jobs
+            raise TraceError(f"{self.path} is a pipe, and a trace is opened twice; write it to a file first")
+        try:
+            with self.path.open("rb") as raw:
+                yield io.TextIOWrapper(self._unpacked(raw), "utf-8-sig", "replace")
+        except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+            raise TraceError(f"{self.path} is damaged ({error}); fetch it again") from error
+        except OSError as error:
+            raise TraceError(f"cannot read {self.path}: {error.strerror or error}") from error
+
+    def _unpacked(self, raw: io.BufferedReader) -> IO[bytes]:
+        begin = raw.peek(MAGIC_BYTES)
+        for magic, packer in OTHER_PACKERS.items():
+            if begin.startswith(magic):
+                raise TraceError(
+                    f"{self.path} is packed with {packer}; unpack it, or pack it with gzip, bzip2 or xz"
+                )
+        unpackers = [unpack for magic, unpack in UNPACKERS.items() if begin.startswith(magic)]
+        return unpackers[0](raw) if unpackers else raw
+
+    def head(self) -> str:
+        """The beginning, as far as a format is known by it."""
+        with self.open() as text:
+            return text.read(HEAD_CHARS)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """(number from 1, text without its end) of every line that is not blank."""
+        with self.open() as text:
+            number = 0
+            while line := text.readline(LONGEST_LINE):
+                number += 1
+                if len(line) == LONGEST_LINE:
+                    _skip_rest(text, line)
+                elif not line.strip():
+                    continue
+                yield number, line.rstrip("\r\n")
+
+
+def _skip_rest(text: TextIO, piece: str) -> None:
+    while piece and not piece.endswith("\n"):
+        piece = text.readline(LONGEST_LINE)
+
 
 Item = TypeVar("Item")
 
@@ -41,11 +114,6 @@ class LineRemarks:
         return (*self.warnings, *counted)
 
 
-def plural(number: int, noun: str) -> str:
-    """`1 job`, `2,400 jobs`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def records(
     items: Iterable[tuple[int, Item]], build: Callable[[int, Item], TraceJob], remarks: LineRemarks
 ) -> Iterator[tuple[int, TraceJob | Skipped]]:
@@ -56,7 +124,8 @@ def records(
     """
     for line, item in items:
         found = _build(line, item, build)
-        if isinstance(found, TraceJob) and _is_hopeless(found):
+        deadline_s = found.deadline_s if isinstance(found, TraceJob) and not found.is_best_effort else None
+        if isinstance(found, TraceJob) and deadline_s is not None and deadline_s <= found.submit_s:
             remarks.add("deadline not after the submission; kept as it is, it cannot be met")
         remarks.settle(isinstance(found, TraceJob))
         yield line, found
@@ -75,10 +144,6 @@ def _build(line: int, item: Item, build: Callable[[int, Item], TraceJob]) -> Tra
     return job
 
 
-def _is_hopeless(job: TraceJob) -> bool:
-    return job.deadline_s is not None and job.deadline_s <= job.submit_s and not job.is_best_effort
-
-
 def check(job: TraceJob) -> None:
     """Raises InvalidLine or NoJob if this cannot be simulated whatever is filled in."""
     for name, value in (
@@ -90,6 +155,7 @@ def check(job: TraceJob) -> None:
         ("smallest batch", job.min_batch),
         ("largest batch", job.max_batch),
         ("least number of devices", job.min_devices),
+        ("time limit", job.time_limit_s),
     ):
         if value is not None and value < 0:
             raise InvalidLine(f"{name} is negative: {value:g}")
@@ -99,6 +165,8 @@ def check(job: TraceJob) -> None:
         raise InvalidLine(f"cores_per_worker is not above 0: {job.cores_per_worker:g}")
     if job.global_batch == 0:
         raise InvalidLine("global batch is 0")
+    if job.time_limit_s == 0:
+        raise InvalidLine("time limit is 0")
     _check_range(job)
     if job.num_devices == 0:
         raise NoJob("asks for no device")
@@ -191,10 +259,8 @@ class Format:
     def epoch_s(self, head: Head) -> float:
         """Seconds since 1970 when the clock of the file stood at 0; 0 if it does not say."""
         match = self.epoch.search(head.text) if self.epoch else None
-        try:
-            return number(match[1]) if match else 0.0
-        except ValueError:
-            return 0.0
+        epoch_s = as_number(match[1]) if match else 0.0
+        return epoch_s if abs(epoch_s) <= LARGEST else 0.0
 
 
 def split_header(line: str, delimiter: str) -> tuple[str, ...]:

@@ -1,41 +1,207 @@
-"""Formats that are a table under a line with the names of its columns."""
+"""Formats that are a table under a line with the names of its columns; and what stands in a cell."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+import math
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, cast, get_args
 
-from swell.sim.traces.cells import is_blank, text
-from swell.sim.traces.entry import InvalidLine, NoJob, TraceError, TraceJob
-from swell.sim.traces.record import Format, Head, LineRemarks, Records, records, split, split_header
-from swell.sim.traces.source import Source
+from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
+from swell.model.names import ANY, is_kind
+from swell.sim.loss_curves import parse_loss
+from swell.sim.traces.entry import InvalidLine, JobKind, NoJob, Status, TraceError, TraceJob
+from swell.sim.traces.record import (
+    LARGEST,
+    Format,
+    Head,
+    Item,
+    LineRemarks,
+    Records,
+    Source,
+    records,
+    split,
+    split_header,
+)
+
+#: Words for nothing, in lower case.
+BLANK = frozenset({"", "-", "none", "null", "nan", "na", "n/a", "unknown"})
+
+STATUSES: dict[str, Status] = {
+    "completed": "completed",
+    "pass": "completed",
+    "terminated": "completed",
+    "failed": "failed",
+    "failedorkilled": "failed",
+    "timeout": "failed",
+    "node_fail": "failed",
+    "boot_fail": "failed",
+    "out_of_memory": "failed",
+    "deadline": "failed",
+    "killed": "killed",
+    "cancelled": "killed",
+    "preempted": "killed",
+    "revoked": "killed",
+}
+ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", re.ASCII)
+
+
+def is_blank(cell: str) -> bool:
+    return cell.lower() in BLANK
+
+
+def text(cell: str) -> str:
+    return cell
+
+
+def number(cell: str) -> float:
+    """Raises InvalidLine unless it is one, finite and of a size that can be."""
+    try:
+        value = float(cell)
+    except ValueError:
+        raise InvalidLine(f"is not a number: {_shown(cell)}") from None
+    if not math.isfinite(value):
+        raise InvalidLine(f"is not a finite number: {_shown(cell)}")
+    if abs(value) > LARGEST:
+        raise InvalidLine(f"is larger than anything can be: {_shown(cell)}")
+    return value
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, however large."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def bound(cell: str) -> float | None:
+    """A number; None for infinity, which is how some write that there is no bound."""
+    return None if cell.lower() in ("inf", "infinity") else number(cell)
+
+
+def milliseconds(cell: str) -> float:
+    """Seconds."""
+    return number(cell) / 1000.0
+
+
+def minutes(cell: str) -> float:
+    """Seconds."""
+    return number(cell) * 60.0
+
+
+def count(cell: str) -> int:
+    """A whole number; a fraction is rounded up, for half a device is a device taken."""
+    return math.ceil(number(cell))
+
+
+def priority(cell: str) -> int:
+    """A whole number that a job may have as its priority."""
+    value = number(cell)
+    if not value.is_integer() or abs(value) > MOST_PRIORITY:
+        raise InvalidLine(f"is not a whole number from {-MOST_PRIORITY} to {MOST_PRIORITY}: {_shown(cell)}")
+    return int(value)
+
+
+def weight(cell: str) -> float:
+    """A number that a job may have as its weight."""
+    value = number(cell)
+    if not 1 / MOST_WEIGHT <= value <= MOST_WEIGHT:
+        raise InvalidLine(f"is not between {1 / MOST_WEIGHT:g} and {MOST_WEIGHT:g}: {_shown(cell)}")
+    return value
+
+
+def kinds(cell: str) -> str:
+    """Kinds of device that a job may have, each once, with commas between them; `any` stands alone."""
+    words = [word.strip() for word in cell.split(",")]
+    for word in words:
+        if not is_kind(word):
+            raise InvalidLine(f"names no kind of device: {_shown(word)}")
+    if len(set(words)) < len(words) or (ANY in words and len(words) > 1):
+        raise InvalidLine(f"names a kind twice: {_shown(cell)}")
+    return ",".join(words)
+
+
+def flag(cell: str) -> bool:
+    if cell.lower() in ("1", "1.0", "true", "yes"):
+        return True
+    if cell.lower() in ("0", "0.0", "false", "no"):
+        return False
+    raise InvalidLine(f"is neither 0 nor 1: {_shown(cell)}")
+
+
+def moment(cell: str) -> float:
+    """Seconds since 1970 of a date with time, UTC where it names no zone; a number is taken as it is."""
+    if ":" not in cell:
+        return number(cell)
+    try:
+        at = datetime.fromisoformat(cell)
+    except ValueError:
+        raise InvalidLine(f"is neither a moment nor a number: {_shown(cell)}") from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def elapsed(cell: str) -> float:
+    """Seconds of `[DAYS-]HOURS:MINUTES:SECONDS`, `MINUTES:SECONDS` (as Slurm writes them), or of a number."""
+    match = ELAPSED.fullmatch(cell)
+    if match is None:
+        return number(cell)
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def time_limit(cell: str) -> float | None:
+    """Seconds of a limit of time as Slurm writes it; None for words, such as `UNLIMITED`."""
+    return None if cell[0].isalpha() else elapsed(cell)
+
+
+def job_kind(cell: str) -> JobKind:
+    """How a job runs. Raises InvalidLine."""
+    if (word := cell.lower()) not in (known := get_args(JobKind)):
+        raise InvalidLine(f"is none of {', '.join(known)}: {_shown(cell)}")
+    return cast("JobKind", word)
+
+
+def status(cell: str) -> Status | None:
+    """None for a job that had not ended, and for words unknown. `CANCELLED by 1042` is `CANCELLED`."""
+    word = cell.lower().split()[0] if cell else ""
+    return STATUSES.get(word)
+
+
+def loss_curve(cell: str) -> str:
+    """The text of one. Raises ValueError that says what is wrong with it."""
+    parse_loss(cell)
+    return cell
+
+
+def _shown(cell: str) -> str:
+    return repr(cell if len(cell) <= 40 else f"{cell[:40]}...")
+
 
 #: What a line says: field -> value, None where its cell is blank or its column is not there.
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
 class TraceColumn:
     """Where a field stands and how its cells are read.
 
     Args:
         names: the column's, in lower case; the first that is there counts.
         parse: raises ValueError for a cell that breaks the rule.
+        is_needed: without it the file is of another format.
     """
 
-    names: tuple[str, ...]
-    parse: Callable[[str], Any]
-    is_needed: bool = False  #: without it the file is of another format
+    def __init__(self, *names: str, parse: Callable[[str], Any], is_needed: bool = False) -> None:
+        self.names, self.parse, self.is_needed = names, parse, is_needed
 
 
-def column(*names: str, parse: Callable[[str], Any]) -> TraceColumn:
-    return TraceColumn(names, parse)
-
-
-def needed_column(*names: str, parse: Callable[[str], Any]) -> TraceColumn:
-    return TraceColumn(names, parse, is_needed=True)
+column = TraceColumn
+needed_column = partial(TraceColumn, is_needed=True)
 
 
 @dataclass(frozen=True)
@@ -46,20 +212,6 @@ class FileColumn:
     name: str
     index: int
     parse: Callable[[str], Any]
-
-
-@dataclass(frozen=True)
-class SkippedColumn:
-    """What a reader leaves aside of a header."""
-
-    names: tuple[str, ...]  #: of columns that no field is read from
-    absent: frozenset[str]  #: fields that no column gives
-
-    @classmethod
-    def of(cls, header: tuple[str, ...], places: list[FileColumn], fields: Iterable[str]) -> SkippedColumn:
-        read = {place.index for place in places}
-        names = tuple(name for index, name in enumerate(header) if name and index not in read)
-        return cls(names, frozenset(fields).difference(place.field for place in places))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +225,8 @@ class TableFormat(Format):
             there always is one.
         delimiters: the first that splits the header into the columns needed counts.
         never: columns by which a file is known to be of another format.
-        note_ignored: is told the columns of the file that no field is read from; may raise TraceError.
+        note_ignored: is told the columns of the file that no field is read from, and the fields without a
+            column; may raise TraceError.
     """
 
     columns: dict[str, TraceColumn]
@@ -81,7 +234,7 @@ class TableFormat(Format):
     unnamed: frozenset[str] = frozenset()
     delimiters: str = ","
     never: tuple[str, ...] = ()
-    note_ignored: Callable[[Source, SkippedColumn, LineRemarks], None] | None = None
+    note_ignored: Callable[[Source, list[str], frozenset[str], LineRemarks], None] | None = None
 
     def is_like(self, head: Head) -> bool:
         return any(self._fits(self._header(head.columns(delimiter))) for delimiter in self.delimiters)
@@ -100,7 +253,11 @@ class TableFormat(Format):
         needed = (column for column in self.columns.values() if column.is_needed)
         return [column.names[0] for column in needed if not any(name in header for name in column.names)]
 
-    def records(self, source: Source, remarks: LineRemarks) -> Records:
+    def open(self, source: Source) -> tuple[Iterator[tuple[int, str]], tuple[str, ...], Callable[[str], Row]]:
+        """Lines after that with the names, these names, and how a line is read, which may raise InvalidLine.
+
+        Raises TraceError: a column is missing.
+        """
         lines = self.lines(source)
         _, header_line = next(lines, (0, ""))
         delimiter = max(self.delimiters, key=header_line.count)
@@ -114,11 +271,26 @@ class TableFormat(Format):
                 f"its first line is {header_line[:100]!r}"
             )
         places = list(self._places(header))
+        return lines, header, lambda text: read_row(cells_of(text, delimiter, len(header)), places)
+
+    def rows(self, source: Source, build: Callable[[Row], Item]) -> Iterator[tuple[int, Item]]:
+        """(line, what `build` makes of it, which may raise InvalidLine). Raises TraceError that names it."""
+        lines, _, read = self.open(source)
+        for number, line in lines:
+            try:
+                yield number, build(read(line))
+            except InvalidLine as error:
+                raise TraceError(f"{source.path}, line {number}: {error}; correct it") from error
+
+    def records(self, source: Source, remarks: LineRemarks) -> Records:
+        lines, header, read = self.open(source)
         if self.note_ignored is not None:
-            self.note_ignored(source, SkippedColumn.of(header, places, self.columns), remarks)
+            given = {place.index: place.field for place in self._places(header)}
+            ignored = [name for index, name in enumerate(header) if name and index not in given]
+            self.note_ignored(source, ignored, frozenset(self.columns).difference(given.values()), remarks)
 
         def build(line: int, row_text: str) -> TraceJob:
-            row = read_row(cells_of(row_text, delimiter, len(header)), places)
+            row = read(row_text)
             if row.get("id") is None:
                 row["id"] = str(line)
             if row["submit_s"] is None:

@@ -10,11 +10,12 @@ from torch.utils.hooks import RemovableHandle
 
 from swell.train.collective.bucketed_sum import BucketedSum
 from swell.train.collective.group import BROKEN_ELSEWHERE, Group, GroupBroken
-from swell.train.collective.local_tensors import local, reshard
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
 from swell.train.collective.packing import NUM_VOTES, NUM_WORDS, FlatBuffer, Packing, is_same
+from swell.train.collective.pieces import local, reshard
 from swell.train.collective.positions import ALONE, Positions
 from swell.train.data.sample_schedule import Pass, Share, StreamError
+from swell.train.data.unequal_shares import NOTHING_TOLD, SpeedNote
 
 
 class LoopError(RuntimeError):
@@ -56,11 +57,12 @@ class StepVote:
     vote: bool = False  #: it has an order waiting
     stop: bool = False  #: it saw the end condition met
     saves: bool = False  #: it will save the state once the step is done
+    speed: SpeedNote = NOTHING_TOLD  #: of the worker whose turn it is, and zeros of others
     equality: torch.Tensor | None = None  #: `equality.to_words` of what must be the same; None: no comparison
 
     def write(self, said: torch.Tensor, share: Share) -> None:
         """`said`: of shape (NUM_SAID,)."""
-        votes = (self.vote, self.stop, self.saves, share.mark, int(share.is_weighted))
+        votes = (self.vote, self.stop, self.saves, share.mark, int(share.is_weighted), *self.speed)
         said[:NUM_VOTES].copy_(torch.tensor(votes, dtype=torch.float64))
         said[NUM_VOTES:].copy_(_NOTHING if self.equality is None else self.equality)
 
@@ -75,6 +77,7 @@ class StepTotals:
     is_save: bool = False  #: the state is saved once the step is done
     is_same: bool = True  #: what they were to compare is the same on all workers
     has_weight: bool = True  #: False: the weights of all passes are 0, and there is no gradient
+    speed: SpeedNote = NOTHING_TOLD  #: of the worker whose turn it was
 
 
 class Gradients:
@@ -199,7 +202,8 @@ class Gradients:
             self._agree(flat, group.num_workers)
         read = self._packing.divide if is_there else self._packing.read
         has_gradient, divisor, said = read(flat, share)
-        votes, stops, saves, marks, num_weighted = map(round, said[:NUM_VOTES])
+        *counts, sample_s, most = said[:NUM_VOTES]
+        votes, stops, saves, marks, num_weighted = map(round, counts)
         check_agreement(marks, num_weighted, share, group.num_workers * self._positions.num)
         self._check_gradient(divisor > 0.0, has_gradient)
         return StepTotals(
@@ -209,6 +213,7 @@ class Gradients:
             is_save=saves > 0,
             is_same=is_same(said[NUM_VOTES:], group.num_workers),
             has_weight=divisor > 0.0,
+            speed=SpeedNote(sample_s, round(most)),
         )
 
     def _check_gradient(self, has_weight: bool, has_gradient: bool) -> None:

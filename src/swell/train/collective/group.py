@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import threading
 import traceback
@@ -14,7 +15,6 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.next_group import BROKEN_OFF, NextGroup, shut_down
 from swell.train.collective.positions import ALONE, Positions, gather_bytes
 from swell.train.collective.process_groups import PeerSockets, backend_of, forget_all, make_default
@@ -35,8 +35,26 @@ if hasattr(_SUM, "asyncOp"):  # since torch 2.7
     _SUM.asyncOp = False
 
 
+#: What torch and its libraries say of memory that has run out in errors that are no `OutOfMemoryError`.
+SIGNS = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+
+
 class GroupBroken(Exception):
     """A collective failed: a peer is gone."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this says that an allocation failed: on a device, or in host memory."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    if isinstance(error, OSError):  # of `mmap`
+        return error.errno == errno.ENOMEM
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
 
 
 def check_no_group(positions: Positions) -> None:

@@ -26,15 +26,16 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import distributed_c10d
 
-from swell.train.collective.interfaces import LOOPBACK, choose_interface, own_address
 from swell.train.collective.positions import ALONE, Positions
 from swell.train.collective.process_groups import (
     FORM_TIMEOUT_S,
     Ends,
     PeerSockets,
     backend_of,
+    choose_interface,
     connect_store,
     make_group,
+    own_address,
     serve_store,
 )
 from swell.train.link.agent_link import Link, Superseded
@@ -244,24 +245,17 @@ def shut_down(groups: Sequence[dist.ProcessGroup]) -> None:
 
 def _warm_up(group: dist.ProcessGroup, device: torch.device) -> None:
     """The first sums of a group take longer than others. Raises RuntimeError."""
-    if device.type == "cuda":
-        with torch.cuda.stream(torch.cuda.Stream(device)):
-            _sum_zeros(group, device)
-            torch.cuda.current_stream(device).synchronize()
-    else:
-        _sum_zeros(group, device)
-
-
-def _sum_zeros(group: dist.ProcessGroup, device: torch.device) -> None:
-    for size in WARM_UP_NUMBERS[backend_of(device)]:
-        group.allreduce(torch.zeros(size, device=device)).wait()
+    stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+    with torch.cuda.stream(stream):
+        for size in WARM_UP_NUMBERS[backend_of(device)]:
+            group.allreduce(torch.zeros(size, device=device)).wait()
+    if stream is not None:
+        stream.synchronize()
 
 
 def _advice(regroup: messages.Regroup) -> str:
     """What may be wrong where workers of several hosts do not find each other; else empty."""
-    if regroup.num_hosts == 1 or own_address() != LOOPBACK:
+    if regroup.num_hosts == 1:
         return ""
-    return (
-        f"; the group has workers on {regroup.num_hosts} hosts, and one of these is reached at {LOOPBACK} "
-        "only: start it with `--advertise ADDRESS`"
-    )
+    remedy = f"they must reach each other, and this one is at {own_address()}: open the way between them, or"
+    return f"; the group has workers on {regroup.num_hosts} hosts: {remedy} correct `--advertise ADDRESS`"

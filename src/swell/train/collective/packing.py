@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
-from swell.train.collective.local_tensors import local, shard_like
 from swell.train.collective.norms import BatchNormStatistics
-from swell.train.collective.pieces import as_real
+from swell.train.collective.pieces import as_real, local, shard_like
 from swell.train.collective.positions import ALONE, Positions
 from swell.train.data.sample_schedule import Pass, Share
 
@@ -25,8 +24,9 @@ NUM_PIECES = -(-64 // PIECE_BITS)
 NUM_WORDS = 2 * NUM_PIECES
 #: With more workers their sums would be rounded.
 MAX_WORKERS = 2**24 // (2**PIECE_BITS - 1) ** 2
-#: What each worker says in addition to what it has computed: votes, stops, saves, marks, habits.
-NUM_VOTES = 5
+#: What each worker says in addition to what it has computed: votes, stops, saves, marks, habits, and its
+#: `SpeedNote`, of which it gives zeros unless it is its turn.
+NUM_VOTES = 7
 #: These, and those words.
 NUM_SAID = NUM_VOTES + NUM_WORDS
 _MARK = "_swell_has_trained"

@@ -5,7 +5,7 @@ Where the name server does not answer, as on nodes without a way out, that takes
 while the gang waits for it. After one such failure torch does not ask again in that process.
 
 The process that forks workers imports this module once, and finds whether the name server is silent. Where it
-is, each worker brings the failure about with a short limit before its script begins.
+is, workers ask it once, for a second, and so do programs that they start.
 """
 
 from __future__ import annotations
@@ -14,27 +14,23 @@ import os
 import socket
 import time
 
-from swell.train.collective.interfaces import LOOPBACK
-
 #: Of the resolver: one try of one second.
 _SHORT, _SHORT_VARIABLE = "timeout:1 attempts:1", "RES_OPTIONS"
+_LOOPBACK = "127.0.0.1"
 _NO_ANSWER_S = 0.5  #: a name server that refuses does so at once
 _NO_NETWORK = "192.0.2.1"  #: RFC 5737: an address that no machine has
 
 
-def _find_silent() -> str:
-    """An address of this machine about which the name server says nothing; empty: it answers.
+def _find_silent() -> bool:
+    """Whether the name server says nothing about an address of this machine.
 
     It is asked in a child process, because the limit stays with the process that sets it.
     """
-    addresses = (LOOPBACK, _outward_address())
     pid = os.fork()
     if pid == 0:
         os.environ[_SHORT_VARIABLE] = _SHORT
-        silent = (number for number, own in enumerate(addresses) if _has_no_answer(own))
-        os._exit(next(silent, len(addresses)))
-    _, status = os.waitpid(pid, 0)
-    return dict(enumerate(addresses)).get(os.waitstatus_to_exitcode(status), "")
+        os._exit(int(any(map(_has_no_answer, (_LOOPBACK, _outward_address())))))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
 
 
 def _has_no_answer(address: str) -> bool:
@@ -52,27 +48,19 @@ def _outward_address() -> str:
         try:
             probe.connect((_NO_NETWORK, 9))
         except OSError:  # there is no other network
-            return LOOPBACK
+            return _LOOPBACK
         address: str = probe.getsockname()[0]
         return address
 
 
 #: See `_find_silent`: as it was when this module was imported.
-SILENT_ABOUT = _find_silent()
+IS_SILENT = _find_silent()
 
 
 def wait_for_no_names() -> None:
     """Keep torch's look-up of a peer's name from delaying this worker, where the name server is silent.
 
-    To be called once in each worker, before it opens a store. Later questions to the name server have one try
-    of a second in this process. No effect where the name server answers.
+    To be called once in each worker, before it opens a store. No effect where the name server answers.
     """
-    if not SILENT_ABOUT:
-        return
-    from swell.train.collective.process_groups import (
-        serve_store,  # imports torch, which those that fork do not want
-    )
-
-    os.environ[_SHORT_VARIABLE] = _SHORT
-    serve_store(SILENT_ABOUT)
-    del os.environ[_SHORT_VARIABLE]
+    if IS_SILENT:
+        os.environ[_SHORT_VARIABLE] = _SHORT

@@ -17,7 +17,7 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from swell.train.collective.local_tensors import is_shard
+from swell.train.collective.pieces import is_shard
 from swell.train.collective.process_groups import backend_of
 from swell.train.link.agent_link import Link, Request
 from swell.wire import environ

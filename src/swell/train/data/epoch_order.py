@@ -45,9 +45,7 @@ class EpochOrder:
     """The samples of one epoch, in the order in which a sampler gave them."""
 
     indices: npt.NDArray[Any]  #: (N,) int64, or objects where a dataset's keys are no numbers
-    ends: npt.NDArray[np.int64] | None = (
-        None  #: (batches,) of a batch sampler: samples up to each batch's end
-    )
+    ends: npt.NDArray[np.int64]  #: (batches,) of a batch sampler: samples up to each batch's end; else (0,)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -60,31 +58,28 @@ class EpochOrder:
     def digest(self) -> int:
         """A number below 2**32 that tells orders apart."""
         order = repr(self[:]).encode() if self.indices.dtype == object else self.indices.data
-        return crc32(b"" if self.ends is None else self.ends.data, crc32(order))
+        return crc32(self.ends.data, crc32(order))
 
     def places(self, start: int, num: int, own_batch: int) -> range:
         """Places in the order of the samples that `num` from `start` on stand for, at least one.
 
         Of a batch sampler each batch stands for as many samples as the job's own batch has, whatever it has.
         """
-        if self.ends is None:
+        if not len(self.ends):
             return range(start, start + num)
         first, last = self._place(start, own_batch), self._place(start + num, own_batch)
         return range(min(first, last - 1), last) if last else range(1)
 
     def batch(self, number: int) -> range:
         """Places in the order of a batch of the batch sampler; it begins again after its last one."""
-        assert self.ends is not None  # noqa: S101 - asked of batch samplers only
         number %= len(self.ends)
         return range(int(self.ends[number - 1]) if number else 0, int(self.ends[number]))
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Samples of each batch."""
-        assert self.ends is not None  # noqa: S101 - asked of batch samplers only
         return np.diff(self.ends, prepend=0)
 
     def _place(self, start: int, own_batch: int) -> int:
-        assert self.ends is not None  # noqa: S101 - asked of batch samplers only
         batch, offset = divmod(start, own_batch)
         begin = int(self.ends[batch - 1]) if batch else 0
         return begin + offset * (int(self.ends[batch]) - begin) // own_batch if offset else begin
@@ -167,7 +162,7 @@ class EpochSampler:
                 "epoch before it divides it: have the sampler end, say after as many samples as the "
                 "dataset has"
             )
-        return EpochOrder(indices, np.array(ends, dtype=np.int64) if self._gives_batches else None)
+        return EpochOrder(indices, np.array(ends, dtype=np.int64))
 
     @property
     def _most(self) -> int:
@@ -190,11 +185,11 @@ class EpochSampler:
                 "state_dict() and load_state_dict(), hand it to elastic(state={'sampler': sampler}), "
                 "and change it between epochs"
             )
-        length = len(order if order.ends is None else order.ends)
+        length = len(order.ends if self._gives_batches else order)
         if self._length is None:
             self._length = length
         if not length or length != self._length:
-            what = "samples" if order.ends is None else "batches"
+            what = "batches" if self._gives_batches else "samples"
             raise LoaderError(
                 f"{self._named} gives {length} {what} in epoch {epoch} and {self._length} in others; how "
                 "long training takes is counted in epochs of one length: have it give as many in each, at "

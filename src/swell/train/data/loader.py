@@ -176,9 +176,14 @@ class Feed:
         Raises:
             LoaderError: the dataset has another length than it had.
         """
-        course, dataset = self._course, self._loader.dataset
-        if course.sampler is None and not course.is_stream:
-            _check_length(cast(Sized, dataset), course.num_samples)
+        course, dataset = self._course, cast(Any, self._loader.dataset)
+        if course.sampler is None and not course.is_stream and len(dataset) != course.num_samples:
+            raise LoaderError(
+                f"the loader's dataset has {len(dataset)} samples now and had {course.num_samples} when "
+                "elastic() got it; how long training takes is counted in epochs of one length: have it keep "
+                f"that, or give the loader sampler=RandomSampler(dataset, num_samples={course.num_samples}), "
+                "which draws as many in each epoch from the samples that there are"
+            )
         traits = traits_of(dataset)
         is_kept, self._has_begun = self._loader.persistent_workers or not self._has_begun, True
         if traits != self._traits or not is_kept:
@@ -243,7 +248,7 @@ class Feed:
             batch_size=None,
             sampler=self._tickets(),  # it is iterated once
             num_workers=loader.num_workers,
-            collate_fn=_as_it_is,  # type: ignore[arg-type]  # what it is given is what the dataset makes
+            collate_fn=TicketResult._make,  # what the dataset makes stays as it is
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
             worker_init_fn=partial(begin_process, loader.worker_init_fn),
@@ -251,21 +256,6 @@ class Feed:
             prefetch_factor=loader.prefetch_factor,
             # This leaves the script's own generator alone.
             generator=torch.Generator().manual_seed(mix(self._seed, place.step)),
-        )
-
-
-def _as_it_is(serving: TicketResult) -> TicketResult:
-    return serving
-
-
-def _check_length(dataset: Sized, length: int) -> None:
-    """Raises LoaderError if a dataset whose epochs are all of it has another length than it had."""
-    if len(dataset) != length:
-        raise LoaderError(
-            f"the loader's dataset has {len(dataset)} samples now and had {length} when elastic() got it; "
-            "how long training takes is counted in epochs of one length: have it keep that, or give the "
-            f"loader sampler=RandomSampler(dataset, num_samples={length}), which draws as many in each epoch "
-            "from the samples that there are"
         )
 
 

@@ -125,11 +125,6 @@ def set_stream_states(states: tuple[Any, ...]) -> None:
         torch.cuda.set_rng_state(state)
 
 
-def drawn_since(states: tuple[Any, ...], device: torch.device = _CPU) -> set[str]:
-    """Return which of `torch`, `random` and `numpy` have drawn in this process since then."""
-    return apart(states, stream_states(device))
-
-
 def apart(one: tuple[Any, ...], other: tuple[Any, ...]) -> set[str]:
     """Return which of `torch`, `random` and `numpy` are elsewhere in one state than in the other."""
     pairs = zip(("torch", "random", "numpy", "torch"), one, other, strict=False)
@@ -137,10 +132,10 @@ def apart(one: tuple[Any, ...], other: tuple[Any, ...]) -> set[str]:
 
 
 def drawn_from(device: torch.device, seed: int, purpose: Purpose, *place: int) -> set[str]:
-    """As `drawn_since`, since `seed_streams` was called with these; the streams are left as they are."""
+    """Name what has drawn since `seed_streams` was called with these; the streams are left as they are."""
     states = stream_states(device)
     seed_streams(device, seed, purpose, *place)
-    names = drawn_since(states, device)
+    names = apart(states, stream_states(device))
     set_stream_states(states)
     return names
 

@@ -1,7 +1,8 @@
 """Which samples each step sees and which worker computes them: a function of the place and the batch.
 
 The order of samples depends on seed and epoch, never on the number of workers. A step takes the next samples
-of that order, as many as its batch has, and the workers cut them into contiguous, nearly equal slices.
+of that order, as many as its batch has, and the workers cut them into contiguous slices: nearly equal
+ones, or by `shares`, which follow the speeds of the workers.
 So a job sees the same batches whatever sizes it goes through, and each sample once an epoch whatever batches
 it goes through: the last step of an epoch takes what is left.
 
@@ -22,6 +23,7 @@ import torch
 from swell.train.data.epoch_order import EpochOrder, EpochSampler
 from swell.train.data.place import UNBOUNDED, Place, num_steps_in
 from swell.train.data.random_streams import mix
+from swell.train.data.unequal_shares import places_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ class SampleSchedule:
     num_parts: int = 1
     part: int = 0
     num_passes: int = 0  #: that each worker makes in a step; 0: as many as it needs
+    #: Samples of each worker in a step of `batch` samples, by rank; empty: nearly equal parts.
+    shares: tuple[int, ...] = ()
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
     is_stream: bool = False
@@ -227,6 +231,11 @@ class SampleSchedule:
             )
 
     # ------------------------------------------------------------------ what a step has
+    @property
+    def least_share(self) -> int:
+        """Samples of a worker in a step, if it has any."""
+        return self.least_samples * max(1, self.num_passes)
+
     def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
         """What worker `rank` of `num_workers` computes in a step, from the one at the place on.
 
@@ -266,18 +275,21 @@ class SampleSchedule:
     ) -> tuple[list[range], range, int]:
         """The parts of a step of so many samples that a worker computes, one a pass.
 
-        Counts of the workers differ by at most one, or one shard. A worker with nothing to do has an empty
-        part: it computes borrowed samples that count for nothing, so that its all-reduce takes part.
+        Without `shares` the counts of the workers differ by at most one, or one shard. A worker with nothing
+        to do has an empty part: it computes borrowed samples that count for nothing, so that its all-reduce
+        takes part.
 
         Returns:
             For each pass its places among the step's samples; the worker's shards; and how many the step has.
         """
-        most_parts = max(1, num_global // (self.least_samples * max(1, self.num_passes)))
+        most_parts = max(1, num_global // self.least_share)
         if self.num_shards is None:
             num_processes = num_workers * self.num_parts
             num_parts = min(num_processes, most_parts)
-            own = cut(num_parts, num_processes, rank * self.num_parts + self.part)  # one part, or none
-            places = cut(num_global, num_parts, own.start)[: None if own else 0]
+            places = places_of(self.shares, rank, num_global, self.least_share)
+            if places is None:
+                own = cut(num_parts, num_processes, rank * self.num_parts + self.part)  # one part, or none
+                places = cut(num_global, num_parts, own.start)[: None if own else 0]
             if self.num_passes:
                 return self._counted_passes(places, max_local_batch), range(0), 0
             most = len(places) if self.num_parts == 1 else -(-num_global // num_parts)
@@ -328,12 +340,10 @@ class SampleSchedule:
         Args:
             num_shards: into which the places are divided; 0: none.
         """
-        cuts = [cut(len(places), num_shards, shard) for shard in range(num_shards)]
-        parts = [places[each.start : each.stop] for each in cuts]
         num_parts = min(self.num_parts, max(1, len(places) // self.least_samples))
-        inside = cut(len(places), num_parts, min(self.part, num_parts - 1))
-        own = places[inside.start : inside.stop]
-        parts = parts or slices(own, -(-len(places) // self.num_parts), max_local_batch)
+        own = slices(places, num_parts, 1)[min(self.part, num_parts - 1)]
+        most = -(-len(places) // self.num_parts)
+        parts = slices(places, num_shards, 1) if num_shards else slices(own, most, max_local_batch)
         passes = tuple(self.trial_pass(step, part, size) for part in parts)
         return Share(passes, range(num_shards), num_shards, unit=size if self.is_stream else 0)
 
@@ -349,8 +359,8 @@ class SampleSchedule:
             indices = [(first + place * width) % self.num_samples for place in places]
             return Pass(step, 0, places.start, indices, len(places), size)
         order = self.sampler.order(0)
-        among = order.batch(step) if order.ends is not None else range(len(order))
-        first = 0 if order.ends is not None else step * size
+        has_batches = len(order.ends) > 0
+        first, among = (0, order.batch(step)) if has_batches else (step * size, range(len(order)))
         drawn = [among[(first + place) % len(among)] for place in places]
         indices = order.indices[drawn].tolist()
         return Pass(step, 0, places.start, indices, len(places), size, drawn_from=drawn[0])

@@ -16,11 +16,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from swell.train.collective.gradients import LoopError
-from swell.train.data.joined_batches import joined
 from swell.train.libraries import check_version
 from swell.train.lightning.adapter import TRIED, ElasticStrategy, one_device_options
 from swell.train.lightning.logs import keep_earlier_rows
-from swell.train.prepared_loop import ElasticLoader, PreparedLoop, as_elastic, whole_only
+from swell.train.prepared_loop import ElasticLoader, PreparedLoop, as_elastic, joined, whole_only
 from swell.train.runtime.run import Run
 from swell.wire import environ
 

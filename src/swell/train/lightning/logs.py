@@ -39,7 +39,7 @@ class StepLogs:
         self.log_now, validated.log = _averaged(trained.log), _averaged(validated.log)
         trained.log = self._log
         self._is_within = False  # a step, whose values are not known yet
-        self._values: dict[str, torch.Tensor] = {}  # of the pass under way
+        self.values: dict[str, torch.Tensor] = {}  #: of the pass under way
         self._calls: dict[str, dict[str, Any]] = {}  # of the step under way, by name
         self._means: list[float] = []  # of the step
 
@@ -55,7 +55,7 @@ class StepLogs:
         assert share is not None  # noqa: S101 - a batch is out
         self._share, self._is_within, self._calls = share, True, {}
         for self._pass in share.passes:
-            self._values = {}
+            self.values = {}
             if self._pass is not share.passes[-1]:
                 yield
 
@@ -74,18 +74,14 @@ class StepLogs:
             refuse("self.log", f"reduce_fx={reduction} for {name!r} in training_step")
         if reduction == "sum":
             value = value / self._pass.factor if self._pass.factor else torch.zeros_like(value)
-        self._values[name] = value.detach().reshape(()).to(self._carrier)
+        self.values[name] = value.detach().reshape(()).to(self._carrier)
         self._calls[name] = {"fx": fx, "name": name, **options}
-
-    @property
-    def has_values(self) -> bool:
-        return bool(self._values)
 
     def write(self) -> None:
         """Put the values of the pass where its gradients are. Raises LoopError."""
-        if len(self._values) > MOST_NAMES:
+        if len(self.values) > MOST_NAMES:
             raise LoopError(f"training_step logs more than {MOST_NAMES} names; log fewer")
-        values = [torch.tensor(_digest(self._values)).to(self._carrier), *self._values.values()]
+        values = [torch.tensor(_digest(self.values)).to(self._carrier), *self.values.values()]
         numbers = torch.zeros_like(self._carrier)
         numbers[: len(values)] = torch.stack(values) * SCALE
         self._carrier.grad = numbers
@@ -95,7 +91,7 @@ class StepLogs:
         summed, self._carrier.grad = self._carrier.grad, None
         if summed is not None:
             digest, *self._means = (summed / SCALE).tolist()
-            if abs(digest - _digest(self._values)) > 1e-6:
+            if abs(digest - _digest(self.values)) > 1e-6:
                 raise LoopError(OTHERS_LOGGED)
 
     def log(self) -> None:

@@ -8,8 +8,12 @@ Nothing here happens on import: a zygote imports this module and must keep one t
 
 from __future__ import annotations
 
+import _io
+import atexit
+import gc
 import os
 import select
+import socket
 import sys
 import threading
 import time
@@ -17,11 +21,96 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from swell.train.link.agent_line import AgentLine
+import msgspec
+
 from swell.train.link.code_paths import line_of, own_frame
 from swell.wire import environ, messages
 from swell.wire.lease_end import Lease
+from swell.wire.lines import NO_MESSAGE, LineBuffer
 from swell.wire.messages import Awaited
+
+CONNECT_TIMEOUT_S = 10.0
+#: Of a script that knows nothing of Swell.
+SEND_TIMEOUT_S = 0.5
+#: An agent that gives no answer for so long gives none any more.
+ANSWER_TIMEOUT_S = 5.0
+_from_agent = msgspec.json.Decoder(messages.FromAgent)
+
+
+class AgentLine:
+    """A connection to the agent, by TCP on this machine, whose network containers have, too.
+
+    Messages are JSON, one a line. Where nothing else is said its methods raise OSError.
+    """
+
+    def __init__(self, address: str, token: str, worker: int) -> None:
+        """Connect to `host:port`, and say Hello."""
+        host, _, port = address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = LineBuffer()
+        position = int(os.environ.get(environ.POSITION, "0"))
+        self.say(messages.Hello(token=token, worker=worker, pid=os.getpid(), position=position))
+
+    def say(self, message: messages.Message) -> None:
+        self.socket.sendall(msgspec.json.encode(message) + b"\n")
+
+    def read(self) -> None:
+        """Take in what has come, or wait for it."""
+        chunk = self.socket.recv(65536)
+        if not chunk:
+            raise ConnectionError("the agent has closed the line")
+        self._received.feed(chunk)
+
+    def heard(self) -> messages.FromAgent | None:
+        """The next message of those that were read. Raises what decoders raise, see `lines.NO_MESSAGE`."""
+        line = self._received.next_line()
+        message: messages.FromAgent | None = None if line is None else _from_agent.decode(line)
+        return message
+
+    def hear(self) -> messages.FromAgent:
+        """The next message, which is waited for."""
+        while (message := self.heard()) is None:
+            self.read()
+        return message
+
+
+class ObserverLine:
+    """Opened when there is something to say. The script goes on without an agent that does not listen.
+
+    Processes that the script has forked say nothing.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  #: a signal's handler may report while a report is under way
+        self._line: AgentLine | None = None
+        self.is_over = False  #: nothing is said any more
+        os.register_at_fork(after_in_child=self._leave_off)
+
+    def _leave_off(self) -> None:
+        """This process is the script's own; another thread of its parent's may have held the lock."""
+        self.is_over, self.lock = True, threading.RLock()
+
+    def send(self, message: messages.Message, *, is_question: bool = False) -> messages.FromAgent | None:
+        """Say something, and wait for the answer to a question; None: none comes.
+
+        A signal's handler must ask no questions.
+        """
+        with self.lock:
+            try:
+                return None if self.is_over else self._say(message, is_question)
+            except (OSError, *NO_MESSAGE):
+                self.is_over = True
+                return None
+
+    def _say(self, message: messages.Message, is_question: bool) -> messages.FromAgent | None:
+        if self._line is None:
+            names = os.environ
+            self._line = AgentLine(names[environ.OBSERVER], names[environ.TOKEN], int(names[environ.WORKER]))
+        self._line.socket.settimeout(ANSWER_TIMEOUT_S if is_question else SEND_TIMEOUT_S)
+        self._line.say(message)
+        return self._line.hear() if is_question else None
+
 
 #: Also in a step that takes longer, and while this worker waits. Well within the margin after a lease.
 LOOK_AT_LEASE_EVERY_S = 0.5
@@ -231,18 +320,45 @@ class Heartbeat:
         if gap_s > LONGEST_GAP_S:  # a worker that was to come to a collective could not
             self._lost_s += gap_s
         awaited, since_s = self._doing
-        for_s = max(0.0, self._clock() - self._lost_s - since_s)
+        for_s, place = max(0.0, self._clock() - self._lost_s - since_s), ""
+        if not awaited and for_s >= PLACE_AFTER_S:
+            innermost = sys._current_frames().get(self._thread)
+            if shown := own_frame(innermost) or innermost:  # the innermost line that is the user's own
+                place = f"{line_of(shown)} in {shown.f_code.co_name}"
         return messages.Alive(
             generation=self.generation,
             steps=self.steps,
             awaits=awaited,
             for_s=for_s,
-            place=place_of(self._thread) if not awaited and for_s >= PLACE_AFTER_S else "",
+            place=place,
         )
 
 
-def place_of(thread: int) -> str:
-    """Where a thread is, as `FILE:LINE in FUNCTION`: in the innermost lines that are the user's own."""
-    innermost = sys._current_frames().get(thread)
-    shown = own_frame(innermost) or innermost
-    return f"{line_of(shown)} in {shown.f_code.co_name}" if shown is not None else ""
+#: Writers of curves, of torch, tensorboardX and others, which keep events in memory. They are no files.
+_WRITERS = "SummaryWriter"
+
+
+def close_script() -> None:
+    """Call what the script has registered for its end, and write what it has not written of open files.
+
+    An interpreter does that when it ends. Its teardown is left out: it can crash while other threads run.
+    """
+    _flush()  # before what may take long
+    atexit._run_exitfuncs()
+    _flush()
+
+
+def _flush() -> None:
+    """Write what open files, and writers of curves, keep in memory."""
+    files = [
+        thing
+        for thing in gc.get_objects()
+        if issubclass(type(thing), _io._IOBase) or type(thing).__name__ == _WRITERS
+    ]
+    for file in files:
+        try:
+            file.flush()
+        except ValueError:
+            pass  # it is closed
+        except Exception as error:  # noqa: BLE001 - of the script's own code; others are to be written
+            sys.stderr.write(f"{file!r} was not written to its end: {error!r}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -143,6 +144,11 @@ class Host:
         """Average the gradients over all workers; None if that failed and the step must be done again."""
         return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self._group)
 
+    def _await_device(self) -> None:
+        """What the script has begun on its device is over when this returns."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def loss_told(self, own: torch.Tensor) -> torch.Tensor:
         """What `run.backward` returns where nothing was summed, and this worker's own loss is this."""
         return own
@@ -221,3 +227,34 @@ class ShownCounts:
         self.is_tried = False
         if is_again or self.steps >= self.most:
             self.steps = 0
+
+
+def warm_up(task: Task) -> None:
+    """Touch memory for the gradients, the buffer they are summed in, and the optimizer's state.
+
+    So a worker's first step takes no longer than its second. The first use of a page of memory costs several
+    times what copying it costs, for the kernel clears it. What is touched goes back to the heap, which
+    keeps it where `MALLOC_TRIM_THRESHOLD_` and `MALLOC_MMAP_THRESHOLD_` tell it to.
+    A GPU multiplies two small matrices, forward and backward: libraries are loaded at their first use.
+    """
+    device = next(task.state.model.parameters()).device
+    if device.type == "cuda":
+        matrix = torch.ones(64, 64, device=device, requires_grad=True)
+        (matrix @ matrix).sum().backward()
+        torch.cuda.synchronize(device)
+    if device.type == "cpu":
+        trained = (parameter for parameter in task.state.model.parameters() if parameter.requires_grad)
+        kept_bytes = sum(map(optimizer_bytes, task.state.optimizers))
+        with suppress(RuntimeError):  # there is not as much: training will say so, or do with less
+            num_bytes = sum(each.nbytes for each in trained) + task.gradients.num_bytes + kept_bytes
+            torch.zeros(num_bytes, dtype=torch.uint8, device="cpu")
+    torch.zeros(1, device="cpu", requires_grad=True).sum().backward()  # starts the engine
+
+
+def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Bytes of state that it will have once it has made a step, by the options of torch's own optimizers."""
+    return sum(
+        (2 if "betas" in group else 1 if group.get("momentum") else 0)
+        * sum(each.nbytes for each in group["params"] if each.requires_grad)
+        for group in optimizer.param_groups
+    )

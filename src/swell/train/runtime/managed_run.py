@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -35,20 +35,18 @@ from swell.tally import Reduction, Tally, tally_of
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
-from swell.train.collective.peer_memory import allow_siblings, own_place
 from swell.train.collective.positions import Positions
 from swell.train.data.loader import Feed
 from swell.train.data.place import Place, StreamPosition
 from swell.train.data.sample_schedule import Share, tighter
-from swell.train.link.agent_link import Link, Order, Superseded, exit_now
+from swell.train.link.agent_link import Link, Order, Superseded, close_script, exit_now
 from swell.train.link.code_paths import place_of
 from swell.train.link.pending_values import PendingValues
-from swell.train.runtime.host import Host, Task
+from swell.train.runtime.host import Host, Task, warm_up
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.proof import Proof, Prover
-from swell.train.runtime.script_end import close_script
+from swell.train.runtime.share_balance import ShareBalance
 from swell.train.runtime.step_comparison import tolerance_of
-from swell.train.runtime.warmup import warm_up
 from swell.train.runtime.witness import (
     StepNotes,
     WitnessedStep,
@@ -60,7 +58,13 @@ from swell.train.state.checkpoint import CheckpointStore, SaveError, room_for_ne
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import DriftError, DriftWatch
 from swell.train.state.loss import LossNotFinite, not_finite
-from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state
+from swell.train.state.state_transfer import (
+    NO_STATE,
+    MemberCard,
+    allow_siblings,
+    hand_state,
+    own_place,
+)
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import checkpoint_name, steps_in, witness_path
 from swell.wire.reports import LOSS, NOISE_SCALE, spelled
@@ -112,6 +116,7 @@ class AgentWorker(Host):
         check_no_group(self.positions)
         self._task = task
         welcome = self.welcome
+        self._balance = ShareBalance(task.course, self.device, self.positions.num == 1)
         self._drift_watch = DriftWatch(task.state, task.course, welcome.on_drift)
         self._checkpoints = CheckpointStore(
             Path(welcome.checkpoint_dir),
@@ -120,7 +125,9 @@ class AgentWorker(Host):
             positions=self.positions,
         )
         self._checkpoints.verified_steps = welcome.verified_steps
-        self._checkpoints.tell_damaged = self._tell_damaged
+        self._checkpoints.tell_damaged = lambda message, sound_steps: self._link.send(
+            messages.CheckpointDamaged(message=message, sound_steps=sound_steps)
+        )
         task.state.variables.tell = lambda found: self._link.send(messages.ScriptFound(finding=found))
         self._place_to_save: Place | None = None  # of the state that is being saved
         allow_siblings()
@@ -153,11 +160,13 @@ class AgentWorker(Host):
             self._meter.end_epoch(self._task.course.epoch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
+        if self._balance.is_timed:
+            self._await_device()
         self._meter.begin_reduce(share)
         words = self._drift_watch.words(self._group.num_workers)
         following = self._group.next
         is_ready = self._link.order is not None and (following is None or following.is_formed)
-        ballot = StepVote(is_ready, stop, self._is_save_wished(), words)
+        ballot = StepVote(is_ready, stop, self._is_save_wished(), self._balance.begin_sum(share), words)
         drift = None
         try:
             tally = self._task.gradients.reduce(share, loss, ballot, self._group)
@@ -185,6 +194,7 @@ class AgentWorker(Host):
         self._is_agreed = tally.num_votes == self._group.num_workers * self.positions.num
         self._stepped_generation = self._generation
         self._link.heartbeat.note_steps(self._task.state.steps)
+        self.edition += self._balance.finish_step(self._meter.compute_s, tally.speed)
         is_first = self._meter.end_step()
         is_time = is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S
         if not self.is_leader:
@@ -257,7 +267,7 @@ class AgentWorker(Host):
     def finish(self, is_early: bool) -> None:
         state = self._task.state
         if self.positions.is_there:
-            self._end_save()
+            self._note_save(self._checkpoints.wait)
             self._save_if_due(is_end=True)
         self._tell()
         if self.is_leader:
@@ -323,7 +333,7 @@ class AgentWorker(Host):
         if state.noise is not None:
             state.noise.forget_step()
         self._is_member, self._generation = True, regroup.generation
-        self.edition = regroup.generation
+        self.edition += 1
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
         self._checkpoints.mean_time_to_loss_s = regroup.mean_time_to_loss_s
         self._drift_watch.begin()
@@ -331,15 +341,29 @@ class AgentWorker(Host):
             self._meter.skip_to(self._task.course.epoch)
         self._meter.begin_generation()
         self._task.course.batch = regroup.global_batch or self._task.course.global_batch
+        self._balance.begin_group(rank, self.max_local_batch)
         self._link.heartbeat.note_steps(state.steps)
         self._link.send(messages.Joined(generation=self._generation, steps=state.steps))
         return True
 
     def _enter_group(self, regroup: messages.Regroup, rank: int) -> None:
-        """Change to the next group, and take over what others have. Raises what `form` does, EncodeError."""
-        told = self._group.form(regroup, msgspec.json.encode(self._card(regroup, rank)))
+        """Change to the next group, and take over what others have.
+
+        Those that have no state, or an older one, take over that of those who are furthest. When a group
+        breaks in the very step in which its members agree to change, some have finished that step and some
+        have not. Raises what `form` does, EncodeError.
+        """
+        state = self._task.state
+        is_holder = rank == 0 if regroup.source is None else state.is_valid
+        own = MemberCard(state.updates if is_holder else NO_STATE, own_place(), self._balance.own)
+        told = self._group.form(regroup, msgspec.json.encode(own))
         self._is_member = False  # of the former one
-        self._agree_on_state(regroup, [msgspec.json.decode(card, type=MemberCard) for card in told])
+        cards = [msgspec.json.decode(card, type=MemberCard) for card in told]
+        furthest = max(card.updates for card in cards)
+        holders = [number for number, card in enumerate(cards) if card.updates == furthest > NO_STATE]
+        hand_state(self._group, state, cards, holders or [regroup.source or 0])
+        state.is_valid = True
+        self._balance.told = [card.speed for card in cards]
 
     def _find_state(self) -> None:
         """No worker has any: it is that of the newest checkpoint, or else what the script begins with."""
@@ -351,23 +375,6 @@ class AgentWorker(Host):
                 "this worker has half of a state whose source is gone, and there is no checkpoint\n"
             )
             exit_now(environ.EXIT_STOPPED)
-
-    def _card(self, regroup: messages.Regroup, rank: int) -> MemberCard:
-        """How far this worker has got."""
-        state = self._task.state
-        is_holder = rank == 0 if regroup.source is None else state.is_valid
-        return MemberCard(state.updates if is_holder else NO_STATE, own_place())
-
-    def _agree_on_state(self, regroup: messages.Regroup, cards: Sequence[MemberCard]) -> None:
-        """Those that have no state, or an older one, take over that of those who are furthest.
-
-        When a group breaks in the very step in which its members agree to change, some have finished that
-        step and some have not.
-        """
-        furthest = max(card.updates for card in cards)
-        holders = [rank for rank, card in enumerate(cards) if card.updates == furthest > NO_STATE]
-        hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0])
-        self._task.state.is_valid = True
 
     def _break_off(self, why: Exception) -> None:
         self._group.break_off()
@@ -386,21 +393,17 @@ class AgentWorker(Host):
         except GroupBroken as broken:
             self._break_off(broken)
             return False
-        if is_safe and not self._may_go_on():
+        state, course = self._task.state, self._task.course
+        if is_safe and (course.epoch != state.entered_epoch or state.steps >= course.total_steps):
             self._leave(suspend.generation)
-        if is_safe:  # after one step more, which updates nothing: it is noted
+        if is_safe:  # after one step more of the same epoch, which updates nothing: it is noted
             self._leaves_as = suspend.generation
-            self.notes = StepNotes(self._task.state)
+            self.notes = StepNotes(state)
         return True
 
     def _is_saved_by_all(self) -> bool:
         is_kept = self._save_together() is not None or self.rank != 0
         return sum(self._group.gather(int(is_kept))) == self.num_workers
-
-    def _may_go_on(self) -> bool:
-        """Whether the script is about to make another step of the same epoch, which can be noted."""
-        state, course = self._task.state, self._task.course
-        return course.epoch == state.entered_epoch and state.steps < course.total_steps
 
     # ------------------------------------------------------------------ what another process computes again
     def _note_step(self, notes: StepNotes, loss: float) -> None:
@@ -409,7 +412,7 @@ class AgentWorker(Host):
         Args:
             loss: of the whole step.
         """
-        self.notes, state = None, self._task.state
+        self.notes, state, course = None, self._task.state, self._task.course
         place = place_of(sys._getframe(1))
         kept = {name: (state.steps, value, place) for name, value in state.objects.numbers()}
         own = WorkerNotes(self.max_local_batch, notes.passes, {**kept, **self._reports})
@@ -421,10 +424,10 @@ class AgentWorker(Host):
                 if name not in self._told_reports:
                     self._told_reports.add(name)
                     self._link.send(messages.ScriptFound(finding=found))
-            step = WitnessedStep(state.steps, self._task.course.batch, loss, workers)
+            step = WitnessedStep(state.steps, course.batch, loss, workers, course.shares)
             path = self._checkpoints.folder / checkpoint_name(state.steps, state.updates, "0" * 64)
             with suppress(OSError):  # the disk is full, which the save tells
-                write_whole(witness_path(path, self.positions.own), msgspec.msgpack.encode(step))
+                write_whole(witness_path(path, self.positions.own), msgspec.msgpack.encode(step), mode=0o640)
                 self._noted_steps = state.steps
 
     def _end_witness(self, steps: int | None) -> None:
@@ -481,17 +484,13 @@ class AgentWorker(Host):
             self._prepare_save()
             self._note_save(partial(self._checkpoints.begin, self._task.state))
 
-    def _end_save(self) -> None:
-        """Wait for a save that is under way."""
-        self._note_save(self._checkpoints.wait)
-
     def _save_together(self) -> int | None:
         """Rank 0 saves; see `_save`."""
         return self._save() if self.rank == 0 else None
 
     def _save(self, once: bool = False) -> int | None:
         """The steps of the newest checkpoint now; None if none could be written."""
-        self._end_save()
+        self._note_save(self._checkpoints.wait)  # of the one that is under way
         self._prepare_save()
         save = self._checkpoints.save_once if once else self._checkpoints.save
         return self._note_save(partial(save, self._task.state), is_behind=False)
@@ -533,9 +532,6 @@ class AgentWorker(Host):
         )
         if self._whereabouts is not None and self._place_to_save is not None:
             self._whereabouts.note(self._place_to_save, is_saved=True)
-
-    def _tell_damaged(self, message: str, sound_steps: int) -> None:
-        self._link.send(messages.CheckpointDamaged(message=message, sound_steps=sound_steps))
 
     def _tell(self, with_losses: bool = True) -> None:
         """Tell what the script has reported. Before the first step of a generation it waits for that step.

@@ -64,7 +64,13 @@ class Meter:
             early_s = self._begun_s + share.num_local / self._pace_per_s - (time.monotonic() - self._away_s)
             if early_s > 0:
                 time.sleep(early_s)
-        self._reduced_s = time.monotonic() - self._away_s
+        if self._reduced_s <= self._begun_s:  # of several sums of a batch the first
+            self._reduced_s = time.monotonic() - self._away_s
+
+    @property
+    def compute_s(self) -> float:
+        """Seconds of the latest step until its gradients were there, before it waited for others."""
+        return self._reduced_s - self._begun_s
 
     def end_step(self) -> bool:
         """The update is applied. True if this was its generation's first step, which no mean counts.
@@ -83,7 +89,7 @@ class Meter:
             return False
         self.pause_s = None
         if self._changing_s is not None:
-            steady_s = self._reduced_s - self._begun_s + min(rest_s, usual_s)
+            steady_s = self.compute_s + min(rest_s, usual_s)
             self.pause_s = max(0.0, self._ended_s - self._changing_s - steady_s)
         self._is_first, self._changing_s = False, None
         self._mean_from_s, self._num_steps = self._ended_s, 0

@@ -15,11 +15,10 @@ import torch
 
 from swell.script_facts import ScriptFinding
 from swell.train.collective.gradients import StepTotals
-from swell.train.data.sample_schedule import Pass, Share
-from swell.train.link.agent_link import Link, exit_now
+from swell.train.data.sample_schedule import Share
+from swell.train.link.agent_link import Link, close_script, exit_now
 from swell.train.link.code_paths import place_of_error
 from swell.train.runtime.host import Host, Task
-from swell.train.runtime.script_end import close_script
 from swell.train.runtime.size_comparison import (
     MOST_SAMPLES,
     Plan,
@@ -39,6 +38,8 @@ MOST_PASSES = 2
 class Proof(SizeComparison):
     """Leads the probes of a worker that has restored a checkpoint, before it goes on with another state."""
 
+    num_kept, moves = 0, False  # all is put back as the checkpoint has it
+
     def __init__(self, task: Task, step: WitnessedStep, cuts: bool) -> None:
         """The state after `step.steps` steps has just been restored.
 
@@ -46,7 +47,7 @@ class Proof(SizeComparison):
             cuts: one pass is made in two parts, too.
         """
         course = task.course
-        course.batch = step.batch
+        course.batch, course.shares = step.batch, step.shares
         super().__init__(task, course, MOST_SAMPLES, has_passes=False)
         self.steps_before, self.positions = step.steps, task.positions
         self.notes = StepNotes(task.state)  #: of the probe under way
@@ -90,17 +91,11 @@ class Proof(SizeComparison):
         return self._other(f"fails: {line.strip()}")
 
     # ------------------------------------------------------------ what a probe begins with
-    def _keep(self) -> None:
-        """The state that is put back is that of the checkpoint."""
-
     def _share(self, probe: Probe, step: int) -> Share:
         """The first batch is about to come: keep what the script has that is in no checkpoint."""
         if not self._originals:
             self._originals = self._task.state.script_values()["variables"]
         return super()._share(probe, step)
-
-    def _move(self) -> None:
-        """Leave the parameters as the checkpoint has them."""
 
     def _put_back(self, carried: Mapping[Key, Any] | None = None) -> None:
         if self._num_begun:  # what was restored is as it was
@@ -141,9 +136,6 @@ class Prover(Host):
 
     def share(self, step: int) -> Share:
         return self._share_of(step)
-
-    def begin_backward(self, part: Pass) -> None:
-        """Nothing is summed."""
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         self._proof.note(share, loss)

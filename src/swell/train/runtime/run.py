@@ -20,10 +20,10 @@ from swell.train.data.random_streams import Purpose, seed_streams
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.link.code_paths import Instruction, is_raised_at, place_of, where_calls_stand
 from swell.train.runtime.host import Host, Task
-from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
+from swell.train.state.model_changes import GIVE_ALL
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
-from swell.wire.reports import checked_step, number
+from swell.wire.reports import checked_step, link, number
 
 ACCUMULATED = (
     "the loop adds gradients of several batches up before the optimizer steps; a loop that accumulates over "
@@ -62,10 +62,6 @@ TWICE = (
 AGAIN = (
     "run.backward(loss) goes through a loss's graph a second time; take `loss.backward()` before it out, or "
     "call the first of the two with retain_graph=True"
-)
-FORMER = (
-    "run.step(loss) is a former form: write `run.backward(loss)` in place of `loss.backward()`, with its "
-    "weight if there is one, and `run.step()` in place of `run.step(loss)`"
 )
 
 
@@ -125,7 +121,6 @@ class Run:
         #: What was summed in the batch under way, which does not count yet.
         self._turns: list[StepTotals] = []
         self._is_applying = False  # an update, or what undoes one
-        self._watch = OptimizerWatch(task.state)
         # One that wraps another need not have been made as torch makes them.
         hookable = [each for each in task.state.optimizers if hasattr(each, "_optimizer_step_pre_hooks")]
         self._hooks = [each.register_step_pre_hook(self._check_stepper) for each in hookable]
@@ -266,11 +261,10 @@ class Run:
         else:
             self._check_left()
             self._task.state.check_schedulers()
-            self._watch.look()
             self._feed.begin_epoch()
             self._looped_epoch = self._task.state.entered_epoch = epoch
             self._has_trained = False
-            self._task.state.forms.begin_epoch(sys._getframe(1))
+            self._task.state.forms.begin_epoch(sys._getframe(1), self._task.state.objects.held())
         try:
             while not self.should_stop() and self._task.course.place.epoch == epoch:
                 self._reach_boundary(sys._getframe(1))
@@ -396,7 +390,7 @@ class Run:
                 self._task.state.observe(share.num_global)
         return tally.loss
 
-    def step(self, optimizer: torch.optim.Optimizer | None = None, /, **former: Any) -> None:
+    def step(self, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Update the model by the gradients that are there; in place of `optimizer.step()`.
 
         It does nothing where they are not those of a whole step: in a pass that is not the step's last, and
@@ -404,14 +398,10 @@ class Run:
 
         Args:
             optimizer: which of several is to step.
-            former: `optimizer` by its name; what `run.step(loss)` took besides is refused.
 
         Raises:
             LoopError: there was no `run.backward` before it.
         """
-        if isinstance(optimizer, torch.Tensor) or former.keys() - {"optimizer"}:
-            raise LoopError(FORMER)
-        optimizer = former.get("optimizer", optimizer)
         stepping, self._num_skipped = self._check_step(optimizer), -1
         if self._turns and not self._is_void:
             self._update(stepping)
@@ -446,6 +436,17 @@ class Run:
             raise ValueError(f"run.report(reduce={reduce!r:.80}): it is one of {', '.join(REDUCTIONS)}")
         is_met = self._host.report(values, checked_step("run.report", step), reduce)
         self._is_target_met = is_met or self._is_target_met
+
+    def link(self, name: str, url: str) -> None:
+        """Show a link of this job on the page and in `swell show`: `run.link("W&B", tracker.url)`.
+
+        Rank 0's counts, and no other worker need call; see `swell.link`.
+
+        Raises:
+            ValueError: the name or the address breaks a rule.
+        """
+        if self.is_leader:
+            link(name, url)
 
     def _passes(self) -> Iterator[Any]:
         """The batches of a step that are this worker's; none if the epoch of a stream is over."""
@@ -536,17 +537,14 @@ class Run:
         """The share and the pass that is out, with its weight, and whether it is the last of its step."""
         share, part = out
         if self._several is not None:
-            self._is_weighted, share = None, replace(share, turn=self._turn)
+            # A small number tells the sums of a batch apart: workers that make different ones find it.
+            turn = 1 + len(self._turns) % 8 + 8 * (self._task.state.updates % 8)
+            self._is_weighted, share = None, replace(share, turn=turn)
         is_last = part is share.passes[-1]
         if weight is not None or self._is_weighted:
             part = self._weigh(part, weight)
             share = share.weighted(part) if is_last else share
         return share, part, is_last
-
-    @property
-    def _turn(self) -> int:
-        """A small number that tells the sums of a batch apart: workers that make different ones find it."""
-        return 1 + len(self._turns) % 8 + 8 * (self._task.state.updates % 8)
 
     def _update(self, optimizer: torch.optim.Optimizer) -> None:
         """Apply the gradients of the step. The batch counts now, or with several optimizers at its end."""

@@ -13,28 +13,27 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
-from swell.train.collective.group import OWN_GROUP, comes_of_own_group
-from swell.train.collective.interfaces import NoInterface
-from swell.train.collective.memory_errors import is_out_of_memory, largest_pass, why_hopeless
+from swell.train.collective.group import OWN_GROUP, comes_of_own_group, is_out_of_memory
+from swell.train.collective.process_groups import NoInterface
 from swell.train.data.random_streams import begin_script
+from swell.train.data.sample_schedule import Share
 from swell.train.libraries import adapt_libraries
-from swell.train.link.agent_link import Link, exit_now, open_link
+from swell.train.link.agent_link import Link, close_script, exit_now, open_link
 from swell.train.link.code_paths import (
     is_of_swell,
     is_own,
     place_of_error,
     snapshotted,
     submitted,
+    use_snapshot,
     why_missing,
 )
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.run import started
-from swell.train.runtime.script_end import close_script
-from swell.train.runtime.snapshot_imports import use_snapshot
 from swell.train.runtime.unmanaged_script import DistributedCheck
 from swell.wire import environ, messages
 from swell.wire.private_files import are_private
@@ -60,7 +59,9 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     link, check = _connect()
     status = 0
     try:
-        _wait_for_no_names()
+        from swell.train.collective import peer_names  # asks when imported: before the fork, by default
+
+        peer_names.wait_for_no_names()
         if link is not None:
             begin_script(torch.device(link.welcome.device), link.welcome.seed)
             adapt_libraries()
@@ -95,11 +96,11 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
 def _tell(link: Link, error: BaseException, text: str) -> int:
     """Why the script ended, with the traceback `text`; returns the exit status."""
     last_line = text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:]
+    advice, share = None, None
     if started:
         started[-1].settle(error, last_line)
-    run = started[-1] if started else None
-    share, advice = None if run is None or not is_out_of_memory(error) else run.share, None
-    if run is not None and share is not None:
+        share = started[-1].share if is_out_of_memory(error) else None
+    if share is not None:
         # A gang takes smaller passes also where the update did not fit: it loses little.
         advice = why_hopeless(share)
         if advice is None:
@@ -111,6 +112,29 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     message = text if advice is None else f"{advice}\n{text}"
     link.send(messages.Failed(message=message, steps=link.heartbeat.steps))
     return 1
+
+
+def largest_pass(share: Share) -> int:
+    """Samples that go through the model together at most; a borrowed one counts: it needs room too."""
+    return max(len(part.indices) for part in share.passes)
+
+
+def why_hopeless(share: Share) -> str | None:
+    """What to do about a step that does not fit, where it cannot be cut smaller; None where it can."""
+    num_samples = largest_pass(share)
+    if num_samples == 1:
+        return (
+            "one sample does not fit into the device's memory, with the model and the optimizer's state; "
+            "divide the model among devices (--devices-per-worker), make it or the samples smaller, compute "
+            "in half precision, or use a larger device"
+        )
+    if share.num_shards:
+        return (
+            f"a shard of {num_samples} samples does not fit into the device's memory, and with "
+            "deterministic=True a shard is never cut, for that would change the sums; raise elastic()'s "
+            f"shards={share.num_shards}, to {2 * share.num_shards} for instance, and submit the job again"
+        )
+    return None
 
 
 def _keep(error: BaseException, is_end: bool) -> None:
@@ -149,12 +173,6 @@ def _connect() -> tuple[Link | None, DistributedCheck | None]:
     except (ConnectionError, NoInterface) as error:
         sys.stderr.write(f"{error}\n")
         exit_now(1)
-
-
-def _wait_for_no_names() -> None:
-    from swell.train.collective import peer_names  # asks when it is imported: before the fork, by default
-
-    peer_names.wait_for_no_names()
 
 
 def _run(entry: str, args: Sequence[str]) -> None:
@@ -233,21 +251,18 @@ def _status_of(stop: SystemExit) -> int:
 
 
 def _traceback_of(error: BaseException) -> str:
-    """The traceback from the user's first line on, without ours above it, in files as they were submitted."""
-    frames = _user_part(error.__traceback__)
-    return why_missing(error) + submitted("".join(_formatted(error, frames)))
+    """The traceback from the user's first line on, without ours above it, in files as they were submitted.
 
-
-def _formatted(error: BaseException, frames: TracebackType | None) -> list[str]:
-    """Return a traceback's lines, which end in the user's script if Swell raises the error on purpose."""
-    if not is_of_swell(error):
-        return traceback.format_exception(type(error), error, frames)
-    shown = (
-        not is_own(frame) and frame.f_code.co_filename[0] != "<" for frame, _ in traceback.walk_tb(frames)
-    )
-    places = [place for place, is_shown in enumerate(shown, 1) if is_shown]
-    num_frames, has_cause = max(places, default=0), error.__cause__ is not None
-    return traceback.format_exception(type(error), error, frames, limit=num_frames, chain=has_cause)
+    It ends in the user's script if Swell raises the error on purpose.
+    """
+    frames, limits = _user_part(error.__traceback__), dict[str, Any]()
+    if is_of_swell(error):
+        codes = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(frames)]
+        shown = [place for place, (frame, _) in enumerate(traceback.walk_tb(frames), 1) if not is_own(frame)]
+        num_frames = max((place for place in shown if codes[place - 1][0] != "<"), default=0)
+        limits = {"limit": num_frames, "chain": error.__cause__ is not None}
+    lines = traceback.format_exception(type(error), error, frames, **limits)
+    return why_missing(error) + submitted("".join(lines))
 
 
 def _shortened(text: str, error: BaseException) -> str:

@@ -26,17 +26,17 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from swell.script_facts import ScriptFinding, not_compared
 from swell.train.collective.gradients import EpochLeft, LoopError, StepVote, check_agreement
 from swell.train.collective.group import Group
+from swell.train.collective.norms import other_buffers
 from swell.train.data.random_streams import Purpose, apart, drawn_from, stream_states
-from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
+from swell.train.data.sample_schedule import SampleSchedule, Share, cut
 from swell.train.link.code_paths import place_of, place_of_error
-from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.host import Task
 from swell.train.runtime.step_comparison import (
     PART_OF_BATCH,
+    FixedDraws,
     Key,
     StepComparison,
     Steps,
-    buffers_of,
     cause_of,
     finding,
     listed,
@@ -79,11 +79,6 @@ class ProbeResult:
     def is_finite(self) -> bool:
         return math.isfinite(self.loss) and bool(self.gradient.isfinite().all())
 
-    def draws_alike(self, other: ProbeResult) -> bool:
-        """Whether as many random numbers were drawn, with the same loss, whatever the number of samples."""
-        is_same = self.loss == other.loss and self.num_drawn == other.num_drawn
-        return is_same and not apart(self.streams, other.streams)
-
 
 Findings = list[ScriptFinding]
 Plan = Generator[Probe, ProbeResult, Findings]
@@ -100,6 +95,9 @@ NUM_FIRST = 2
 
 class SizeComparison(StepComparison):
     """Leads the probes of one trial run."""
+
+    num_kept = NUM_FIRST  #: probes before which the state is kept
+    moves = True  #: parameters, before each probe but the first
 
     def __init__(self, task: Task, course: SampleSchedule, most_samples: int, has_passes: bool) -> None:
         """
@@ -152,12 +150,17 @@ class SizeComparison(StepComparison):
         return findings
 
     def _begin_probe(self) -> None:
-        if self._num_begun < NUM_FIRST:  # what the script keeps in `run.state` or a variable is known later
+        if (
+            self._num_begun < self.num_kept
+        ):  # what the script keeps in `run.state` or a variable is known later
             self._keep()
         self._put_back(self._probe.carried)
         self._task.state.check_schedulers()  # from here on
-        if self._num_begun:
-            self._move()
+        if (
+            self._num_begun and self.moves
+        ):  # to other ones than the script began with: its averages of them change
+            with torch.no_grad():
+                torch._foreach_mul_([*self._parameters], MOVED)
         self._fix()
         self._num_begun += 1
 
@@ -184,9 +187,6 @@ class SizeComparison(StepComparison):
         if number and own.num_local > 1:  # parts that differ in size
             own = replace(own, indices=own.indices[:-1], num_local=own.num_local - 1)
         return replace(share, passes=(own,), shards=range(0), num_shards=0)
-
-    def _in_two_passes(self) -> Share:
-        return part_of(self._whole(), *(cut(self._num, 2, number) for number in range(2)))
 
     def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
         """Return the finding of an error of the script; None: what is tried has not caused it.
@@ -217,7 +217,7 @@ class SizeComparison(StepComparison):
             loss=float(loss),
             gradient=sampled(self._parameters),
             share=share,
-            buffers=buffers_of(self._task.state.model),
+            buffers={name: each.clone() for name, each in other_buffers(self._task.state.model).items()},
             draws=draws,
             streams=stream_states(),
             num_drawn=0 if self._draws is None else self._draws.num_drawn,
@@ -261,7 +261,9 @@ class SizeComparison(StepComparison):
         found = self._set_from_batch(first, second)
         has_buffer = bool(found)
         if not is_stream and (shards is not None or self._has_passes):
-            several = whole if shards is not None else (yield Probe(self._in_two_passes))
+            halves = [cut(self._num, 2, number) for number in range(2)]
+            in_passes = Probe(lambda: part_of(self._whole(), *halves))
+            several = whole if shards is not None else (yield in_passes)
             found += yield from self._look_at_passes(several, first, second)
         if shards is None:  # with shards the passes are the same at any size
             found += yield from self._look_at_sizes([probe, *parts], whole, first, second, has_buffer)
@@ -291,7 +293,9 @@ class SizeComparison(StepComparison):
             found = [finding(name, self._place, holds=False) for name, is_so in known.items() if is_so]
             fixed = [replace(probe, is_fixed=True) for probe in probes]
             whole, first, second = (yield fixed[0]), (yield fixed[1]), (yield fixed[2])
-            if whole.draws and whole.draws_alike(first) and not self._differ(whole, first):
+            is_drawn_alike = whole.num_drawn == first.num_drawn and not apart(whole.streams, first.streams)
+            is_same = is_drawn_alike and whole.loss == first.loss and not self._differ(whole, first)
+            if whole.draws and is_same:  # whatever the number of samples
                 return [*found, finding("unused-batches", self._place)]
             if not self._differ(whole, _together(first, second), first, second):
                 return found
@@ -372,12 +376,6 @@ class SizeComparison(StepComparison):
         self._originals = {**self._task.state.script_values()["variables"], **self._originals}
         super()._keep()
 
-    @torch.no_grad()
-    def _move(self) -> None:
-        """Have parameters be others than the script began with: its averages of them change."""
-        for parameter in self._parameters:
-            parameter.mul_(MOVED)
-
     def _fix(self) -> None:
         """See which norms and what precision modules use, and compile nothing for a few steps.
 
@@ -451,11 +449,10 @@ def cut_in_two(size: int, least: int) -> tuple[range, range]:
 
 def part_of(share: Share, *parts: range) -> Share:
     """Parts of a share of one pass, each in a pass, as of a step that has the samples of this pass alone."""
-    return replace(share, passes=tuple(_part_of_pass(share.passes[0], places) for places in parts))
-
-
-def _part_of_pass(whole: Pass, places: range) -> Pass:
-    own, first = whole.indices[places.start : places.stop], whole.first + places.start
-    drawn_from = None if whole.drawn_from is None else whole.drawn_from + places.start
-    sizes = {"num_local": len(own), "num_global": whole.num_local}
-    return replace(whole, first=first, indices=own, drawn_from=drawn_from, **sizes)
+    whole, passes = share.passes[0], []
+    for places in parts:
+        own, first = whole.indices[places.start : places.stop], whole.first + places.start
+        drawn_from = None if whole.drawn_from is None else whole.drawn_from + places.start
+        sizes = {"num_local": len(own), "num_global": whole.num_local}
+        passes.append(replace(whole, first=first, indices=own, drawn_from=drawn_from, **sizes))
+    return replace(share, passes=tuple(passes))

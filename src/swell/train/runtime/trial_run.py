@@ -1,30 +1,30 @@
-"""A trial run: seconds a step by local batch, through the user's own loop."""
+"""A trial run: seconds a step by local batch, through the user's own loop, and what all-reduces take."""
 
 from __future__ import annotations
 
 import os
 import statistics
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import msgspec
 import torch
 
 from swell.script_facts import ScriptFinding, ScriptNumbers
 from swell.train.collective.gradients import StepTotals
-from swell.train.collective.group import check_no_group
-from swell.train.collective.positions import Positions
+from swell.train.collective.group import Group, GroupBroken, check_no_group
+from swell.train.collective.next_group import FormFailed
+from swell.train.collective.positions import ALONE, Positions
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import SampleSchedule, Share, tighter
-from swell.train.link.agent_link import Link, exit_now
+from swell.train.link.agent_link import Link, Superseded, exit_now, open_link
 from swell.train.runtime.host import Host, ShownCounts, Task
 from swell.train.runtime.meter import Meter
-from swell.train.runtime.resume_check import ResumeCheck
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
-from swell.train.runtime.step_comparison import ShareOf
+from swell.train.runtime.step_comparison import ResumeCheck, ShareOf
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.staging import COPIED_BYTES_PER_S
 from swell.wire import environ, messages
@@ -44,6 +44,9 @@ LEAST_SIZES = 3
 NO_END = 2**31
 #: Samples of a step at most, where nothing is to be measured.
 MOST_TRIED = 16
+#: All-reduces of a size that are timed.
+NUM_TIMED = 5
+T = TypeVar("T")
 
 
 def goes_on(sizes: Sequence[int], compute_s: Mapping[int, float]) -> bool:
@@ -149,10 +152,12 @@ class Profiling(Host):
             yield from self._try(ResumeCheck(self._task, self.shown, share_of, originals))
         yield from self._measure()
         writes_over_files = environ.TRIAL in os.environ and not are_private()
-        if writes_over_files or not self._has_epoch_ends:
-            return
+        total_steps, per_epoch = self.welcome.total_steps, self.course.steps_per_epoch
+        if writes_over_files or (total_steps is not None and total_steps < per_epoch):
+            return  # no epoch ends within the job
         self._link.send(self._profiled(goes_on=True))
-        self._end_epoch()
+        self._task.state.skip_epoch()
+        self.shown.steps = per_epoch or self.shown.steps
         self._left_s = time.monotonic()
         yield None
         self._note_between()
@@ -176,10 +181,6 @@ class Profiling(Host):
             self._note_size()
             if not goes_on(self._sizes, self._compute_s):
                 return
-
-    def _end_epoch(self) -> None:
-        self._task.state.skip_epoch()
-        self.shown.steps = self.course.steps_per_epoch or self.shown.steps
 
     def reach_boundary(self) -> None:
         self._link.heartbeat.note_steps(self._num_begun)
@@ -255,10 +256,6 @@ class Profiling(Host):
         own_s = self._meter.step_s if self.positions.is_first else 0.0  # by one time all decide alike
         self._timed.append(float(self.positions.sum(torch.tensor(own_s, dtype=torch.float64))))
 
-    def _await_device(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
     def finish_step(self, tally: StepTotals) -> None:
         if self._tried is not None:
             self.shown.steps += 1
@@ -287,18 +284,15 @@ class Profiling(Host):
 
     def _is_measured(self) -> bool:
         """Enough steps, or enough time; slow steps need fewer warm-ups, for the first is all the slower."""
+
         if len(self._timed) < 2:
             return not self._sizes and len(self._timed) == 1  # there is nothing to time
-        if _is_settled(self._timed, NUM_WARM_UPS if not self._compute_s else 1):
+        num_warm_ups, last = 1 if self._compute_s else NUM_WARM_UPS, self._timed[-NUM_ALIKE:]
+        is_alike = min(last) > 0.0 and max(last) / min(last) <= 1.0 + ALIKE_SHARE
+        if is_alike and len(self._timed) >= num_warm_ups + NUM_ALIKE:
             return True
         timed = self._timed[NUM_WARM_UPS:] if max(self._timed[1:]) < BUDGET_S else self._timed[1:]
         return sum(timed) >= BUDGET_S or len(timed) >= MAX_TIMED
-
-    @property
-    def _has_epoch_ends(self) -> bool:
-        """Whether an epoch ends within the job."""
-        total_steps, per_epoch = self.welcome.total_steps, self.course.steps_per_epoch
-        return total_steps is None or total_steps >= per_epoch
 
     def _note_between(self) -> None:
         """The script has done what follows an epoch, or has ended in it."""
@@ -327,9 +321,78 @@ class Profiling(Host):
         )
 
 
-def _is_settled(timed: Sequence[float], num_warm_ups: int) -> bool:
-    """Whether the last steps took nearly the same time, warm-ups apart."""
-    last = timed[-NUM_ALIKE:]
-    if len(timed) < num_warm_ups + NUM_ALIKE or min(last) <= 0.0:
-        return False
-    return max(last) / min(last) <= 1.0 + ALIKE_SHARE
+class GroupProfiling(Profiling):
+    """One of several workers that make `Welcome.group_steps` steps together and tell how long these took.
+
+    Each has as many samples as the fullest worker of a gang. All make the same number of steps, so that none
+    waits for another one at the end.
+
+    References: ElasticFlow, section 5, "Throughput profiling": a pre-run with different numbers of devices.
+    """
+
+    is_amid_epoch = False  #: it makes as many steps as it is asked for, whatever an epoch has
+
+    def enter(self, task: Task) -> Host:
+        check_no_group(self.positions)
+        self._tell_ready(task)
+        in_group(self._link, self._group, lambda: None, self.positions)
+        return self
+
+    def _trial(self) -> Generator[ShareOf | None, None, None]:
+        share_of = partial(self._share_of_size, next(iter(self._sizes), self._least_size))
+        for _ in range(NUM_WARM_UPS + self.welcome.group_steps):
+            yield share_of
+            self._time_step()
+        if self.rank == 0:
+            self._link.send(messages.GroupStepped(step_s=statistics.median(self._timed[NUM_WARM_UPS:])))
+        exit_now(0)
+
+    def finish(self, is_early: bool) -> None:
+        """The script left its loop before all steps were made: nothing is told."""
+        exit_now(environ.EXIT_STOPPED)
+
+
+def calibrate() -> None:
+    """Join a group like any worker, measure, tell (rank 0), and return."""
+    link = open_link()
+    group = Group(torch.device(link.welcome.device), link)
+    link.send(messages.Ready())
+    sizes = messages.CALIBRATED_BYTES
+    seconds = in_group(link, group, lambda: {size: _allreduce_s(group, size) for size in sizes})
+    if group.rank == 0:
+        link.send(messages.Calibrated(allreduce_s=seconds))
+    group.close()
+
+
+def in_group(link: Link, group: Group, do: Callable[[], T], positions: Positions = ALONE) -> T:
+    """Join the group of the next order and do something in it, again and again until both has succeeded.
+
+    Args:
+        do: may raise GroupBroken.
+    """
+    while True:
+        order = positions.take_order(link)
+        assert not isinstance(order, messages.Prove)  # noqa: S101 - only one that trains is to prove itself
+        if isinstance(order, messages.Suspend) or order.rank is None:
+            link.send(messages.Left(generation=order.generation))
+            exit_now(environ.EXIT_STOPPED)
+        try:
+            group.together(partial(group.form, order))
+            link.send(messages.Joined(generation=order.generation, steps=0))
+            return do()
+        except (Superseded, FormFailed):
+            continue
+        except GroupBroken as broken:
+            link.send(messages.Broken(generation=order.generation, steps=0, message=str(broken)))
+
+
+def _allreduce_s(group: Group, num_bytes: int) -> float:
+    """Median of a few, after one that is not timed; the same number on all workers, in step."""
+    tensor, timed = torch.zeros(max(1, num_bytes // 4), device=group.device), list[float]()
+    for _ in range(1 + NUM_TIMED):
+        begun_s = time.perf_counter()
+        group.sum_all(tensor)
+        if tensor.is_cuda:
+            torch.cuda.synchronize(tensor.device)
+        timed.append(time.perf_counter() - begun_s)
+    return statistics.median(timed[1:])

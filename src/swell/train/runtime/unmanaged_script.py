@@ -23,8 +23,8 @@ import torch
 import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from swell.train.collective.interfaces import choose_interface, own_address
-from swell.train.link.agent_line import ObserverLine
+from swell.train.collective.process_groups import choose_interface, own_address
+from swell.train.link.agent_link import ObserverLine
 from swell.train.link.pending_values import PendingValues
 from swell.wire import environ, messages
 from swell.wire.lease_end import Lease
@@ -104,18 +104,16 @@ class StepCounter:
             self._num_steps = self._counts[optimizer]
             if self._num_steps == 1 and (own_steps := own_count(optimizer)):
                 self._earlier = own_steps - 1
-        is_last = self._is_leaving or (self._is_asked and self._is_voted_last())
+        is_last = self._is_leaving
+        if self._is_asked and not is_last:  # where the agent does not answer, SIGTERM will come by itself
+            told = self._line.send(messages.StopVote(num_steps=self._num_steps), is_question=True)
+            most = told.most if isinstance(told, messages.StopVoteResult) else None
+            is_last = most is not None and self._num_steps > most + LARGEST_LEAD_STEPS
         if self._report is not None:
             self._report(self._num_steps, self._earlier, is_last)
         if is_last:
             self._is_asked, self._has_stopped = False, True
             _terminate()
-
-    def _is_voted_last(self) -> bool:
-        """Where the agent does not answer, SIGTERM will come by itself."""
-        told = self._line.send(messages.StopVote(num_steps=self._num_steps), is_question=True)
-        most = told.most if isinstance(told, messages.StopVoteResult) else None
-        return most is not None and self._num_steps > most + LARGEST_LEAD_STEPS
 
     def asked_to_stop(self, signum: int, frame: FrameType | None) -> None:
         """A script that has made no step yet has nothing to lose: it need not wait for one.

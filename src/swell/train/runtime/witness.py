@@ -8,22 +8,20 @@ and gradients: `Proof` does that.
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from swell.script_facts import ScriptFinding
-from swell.train.collective.local_tensors import local
-from swell.train.collective.pieces import as_real
+from swell.train.collective.pieces import as_real, local
 from swell.train.data.sample_schedule import SampleSchedule, Share
+from swell.train.state.script_values import mark, size_of
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import witness_path
 
@@ -107,6 +105,7 @@ class WitnessedStep(msgspec.Struct, frozen=True):
     batch: int  #: its samples
     loss: float  #: their mean, as `run.backward` has returned it
     workers: list[WorkerNotes]  #: by rank
+    shares: tuple[int, ...] = ()  #: see `SampleSchedule.shares`
 
     def share(self, course: SampleSchedule, rank: int, number: int) -> Share:
         """One pass of a worker, as it had it. The course stands before the step."""
@@ -210,19 +209,10 @@ def rates_of(groups: Iterable[Mapping[str, Any]]) -> Iterator[float]:
                     yield float(each)
 
 
-def digest_of(value: Any, before: int = 0) -> int:
-    """Return a checksum of a batch: of its tensors, arrays, numbers and texts, at any depth."""
-    if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.is_quantized:
-            return zlib.crc32(repr(value.shape).encode(), before)
-        value = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-        return zlib.crc32(value.view(torch.uint8).numpy().data, before)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        return zlib.crc32(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data, before)
+def digest_of(value: Any) -> int:
+    """Return a checksum of what a batch holds: of its tensors, arrays, numbers and texts, at any depth."""
     if isinstance(value, Mapping):
         value = [*value.keys(), *value.values()]
     if isinstance(value, list | tuple):
-        for each in value:
-            before = digest_of(each, before)
-        return before
-    return zlib.crc32((repr(value) if isinstance(value, str | int | float) else "").encode(), before)
+        return mark([digest_of(each) for each in value]) or 0
+    return (mark(value) or 0) if size_of(value) < math.inf else 0

@@ -25,17 +25,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
-from io import FileIO
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, cast
+from typing import Any
 
 import msgspec
 import torch
 
 from swell.checkpoint_interval import FIRST_S, interval_s
-from swell.train.collective.local_tensors import local
-from swell.train.collective.pieces import as_real
+from swell.train.collective.pieces import as_real, local
 from swell.train.collective.positions import ALONE, FailedTogether, Positions
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError
@@ -106,7 +104,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     path = Path(path).resolve()
     is_of_several = path.is_dir() and digest_in(path) is None
     found = [each for _, each in checkpoints_in(path)] if is_of_several else [path]
-    whole = next((each for each in found if _is_undamaged(each)), None)
+    digests = ((each, digest_in(each)) for each in found)
+    whole = next((each for each, own in digests if own and each.exists() and is_whole(each, own)), None)
     if whole is None:
         raise NoCheckpointError(
             f"{path} {'holds' if is_of_several else 'is'} no undamaged checkpoint; give one, such as "
@@ -115,11 +114,6 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     if whole != found[0]:
         warnings.warn(f"checkpoint {found[0]} is damaged; {whole.name} is read", stacklevel=2)
     return _read(whole)
-
-
-def _is_undamaged(path: Path) -> bool:
-    digest = digest_in(path)
-    return digest is not None and path.exists() and is_whole(path, digest)
 
 
 @dataclass(frozen=True)
@@ -136,13 +130,15 @@ class Content:
     @property
     def is_finite(self) -> bool:
         """Whether all trained parameters are numbers: one that is not never becomes one again."""
-        return all(map(_is_finite, self.trained))
+        some = (as_real(each) for each in self.trained if each.numel())
+        return all(math.isfinite(bound) for each in some for bound in torch.aminmax(each))  # NaN is either
 
 
 def content_of(state: TrainState) -> Content:
     """The content of a checkpoint of this state; tensors are not copied. Raises `codec.EncodeError`."""
     skeleton, tensors = state.encode()
-    if '"Partial"' in skeleton and any(layout.is_partial for layout in codec.layouts(skeleton).values()):
+    layouts = codec.layouts(skeleton).values() if '"Partial"' in skeleton else ()
+    if any(kind == "Partial" for layout in layouts for kind, _ in layout.placements):
         raise EncodeError(
             "the state has a DTensor with a Partial placement, which no checkpoint can hold: redistribute it"
         )
@@ -314,7 +310,7 @@ class CheckpointStore:
         if self._positions.all(has_room):
             copies, split = self._stage.copy(tensors), len(content.tensors)
             copied = replace(content, tensors=copies[:split], trained=copies[split:])
-            now_s, ends = self._clock(), self._thread.submit(self._write_copy, copied)
+            now_s, ends = self._clock(), self._thread.submit(self.write, copied)
             self._work = _Work(state.steps, now_s, ends, pause_s=now_s - begun_s)
         else:
             self._work = _Work(state.steps, begun_s, self._thread.submit(self._stage.make_room, forms))
@@ -330,10 +326,6 @@ class CheckpointStore:
             self._stage.make_room(forms)
         self._is_room_made = not self._stage.has_room(forms)
         return not self._is_room_made
-
-    def _write_copy(self, copied: Content) -> Path:
-        self._stage.await_copies()
-        return self.write(copied)
 
     def take(self) -> Path | None:
         """The checkpoint that was written since `begin`; None if there is none, or none yet.
@@ -369,6 +361,7 @@ class CheckpointStore:
     def write(self, content: Content) -> Path:
         """Write a checkpoint of this content, in any thread: one waits for another. Raises SaveError."""
         with self._writing:
+            self._stage.await_copies()  # which this content may be made of
             with self._explained(content.steps):
                 is_finite = self._saving.all(content.is_finite)
                 name = self._saving.first(lambda: self._find_instead(is_finite), _reason)
@@ -506,11 +499,13 @@ class CheckpointStore:
         tree = codec.decode(content.skeleton, content.tensors, for_file=True)
         handle, draft = _locked_draft(self.folder)
         try:
-            with os.fdopen(handle, "wb", buffering=0) as file:
-                hashed = _CheckedFile(file)
-                torch.save(tree, cast(IO[bytes], hashed))
+            with os.fdopen(handle, "wb+") as file:
+                torch.save(tree, file)
+                file.flush()
                 os.fsync(file.fileno())
-            path = self.folder / checkpoint_name(content.steps, content.updates, hashed.digest)
+                file.seek(0)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            path = self.folder / checkpoint_name(content.steps, content.updates, digest)
             os.rename(draft, path)
         except BaseException:
             with suppress(OSError):  # the first error is the one to tell
@@ -544,8 +539,7 @@ class CheckpointStore:
     def _finish_folder(self, draft: Path, manifest: Manifest, content: Content) -> str:
         """What all have written is the checkpoint of this name. The first process calls this."""
         text = msgspec.json.encode(manifest)
-        write_whole(draft / MANIFEST, text, is_synced=True)
-        sync(draft)
+        write_whole(draft / MANIFEST, text, mode=0o640, is_synced=True)
         digest = hashlib.sha256(text).hexdigest()
         path = self.folder / checkpoint_name(content.steps, content.updates, digest, suffix="")
         os.rename(draft, path)
@@ -565,40 +559,12 @@ def _locked_draft(folder: Path, is_folder: bool = False) -> tuple[int, str]:
                 continue
         else:
             handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
+        os.fchmod(handle, 0o750 if is_folder else 0o640)
         with suppress(OSError):  # a file system without locks keeps what a killed writer leaves
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(draft):
             return handle, draft
         os.close(handle)
-
-
-class _CheckedFile:
-    """A file that knows the digest of what was written to it."""
-
-    def __init__(self, file: FileIO) -> None:
-        self._file = file
-        self._hash = hashlib.sha256()
-
-    @property
-    def digest(self) -> str:
-        return self._hash.hexdigest()
-
-    def write(self, data: memoryview | bytes) -> int:
-        view = memoryview(data)
-        self._hash.update(view)
-        left = view
-        while left:  # one call writes 2 GiB at most
-            left = left[self._file.write(left) :]
-        return len(view)
-
-    def flush(self) -> None:
-        """Do nothing, since there is no buffer."""
-
-
-def _is_finite(tensor: torch.Tensor) -> bool:
-    if tensor.numel() == 0:
-        return True
-    return all(math.isfinite(bound) for bound in torch.aminmax(as_real(tensor)))  # NaN is either
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -645,7 +611,7 @@ def room_for_next(path: Path) -> tuple[int, bool]:
 def _quarantine(path: Path) -> None:
     """Move a damaged file out of the way. The oldest of those that were moved before go."""
     folder = path.parent / QUARANTINE
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o750, exist_ok=True)
     os.rename(path, folder / path.name)
     os.utime(folder / path.name)
     by_age = sorted(folder.iterdir(), key=lambda held: held.stat().st_mtime_ns, reverse=True)

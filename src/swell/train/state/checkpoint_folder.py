@@ -28,10 +28,9 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.distributed.tensor import distribute_tensor
 from torch.futures import Future
 
-from swell.train.collective.local_tensors import is_shard
-from swell.train.collective.pieces import bytes_of
+from swell.train.collective.pieces import bytes_of, is_shard
 from swell.train.collective.positions import Positions
-from swell.train.state import codec, shards
+from swell.train.state import codec
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import Manifest, describe
 
@@ -41,7 +40,7 @@ _SKELETON, _OWN = "swell", "position-"
 _TABLE = ("torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem", "pathlib")
 _LAYOUT = ("torch.serialization", "_get_layout")
 #: Makes what is to be filled, of a name in the state, a shape, a type, and how it lay among processes.
-MakeRoom = Callable[[str, torch.Size, torch.dtype, shards.Layout | None], torch.Tensor]
+MakeRoom = Callable[[str, torch.Size, torch.dtype, codec.Layout | None], torch.Tensor]
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -67,7 +66,7 @@ def write_part(draft: Path, skeleton: str, tensors: Sequence[torch.Tensor], posi
     text = torch.frombuffer(bytearray(part), dtype=torch.uint8)
     tree: dict[Any, Any] = {_SKELETON: {str(positions.own): text}}
     for slot, (path, tensor) in enumerate(zip(paths, tensors, strict=True)):
-        _put(tree, path, shards.assembled(tensor, layouts.get(slot)))
+        _put(tree, path, codec.assembled(tensor, layouts.get(slot)))
     try:
         save(tree, storage_writer=_Writer(draft), process_group=positions.group)
     except CheckpointException as error:  # no Exception by torch's will
@@ -106,10 +105,10 @@ def _put(tree: dict[Any, Any], path: tuple[str | int, ...], tensor: torch.Tensor
     tree[path[-1]] = tensor
 
 
-def _identity(tensor: torch.Tensor, layout: shards.Layout | None) -> str:
+def _identity(tensor: torch.Tensor, layout: codec.Layout | None) -> str:
     """Equal in the processes that have parts of one tensor, or the same whole one."""
     if layout is not None:
-        return str(shards.mesh_of(layout).mesh.tolist())
+        return str(codec.mesh_of(layout).mesh.tolist())
     return hashlib.sha256(bytes_of(tensor).cpu().numpy().data).hexdigest()
 
 
@@ -191,7 +190,7 @@ def room_in(state: TrainState) -> MakeRoom:
     layouts, is_in_place = codec.layouts(skeleton), state.is_filled_in_place
     likes = state.parameters_by_path()
     for slot, path in enumerate(_paths(skeleton)):
-        likes[_name(path)] = shards.assembled(tensors[slot], layouts.get(slot))
+        likes[_name(path)] = codec.assembled(tensors[slot], layouts.get(slot))
     state.is_torn = True
 
     def make_room(name: str, shape: torch.Size, dtype: torch.dtype, layout: Any) -> torch.Tensor:
@@ -200,7 +199,7 @@ def room_in(state: TrainState) -> MakeRoom:
             above = above.rpartition(".")[0]
         like = likes.get(above)
         if like is None or like.shape != shape:
-            return torch.empty(shape, dtype=dtype) if layout is None else shards.empty(layout, dtype)
+            return torch.empty(shape, dtype=dtype) if layout is None else codec.empty(layout, dtype)
         if is_in_place and above == name and name.startswith("model.") and like.dtype == dtype:
             return like
         return torch.empty_like(like, dtype=dtype) if is_shard(like) else torch.empty(shape, dtype=dtype)

@@ -25,9 +25,9 @@ import torch
 
 from swell.train.collective.group import Group
 from swell.train.collective.packing import MAX_WORKERS, to_words
+from swell.train.collective.pieces import checksum, combine, is_summable
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.state import codec
-from swell.train.state.checksum import checksum, combine, is_summable
 from swell.train.state.codec import EncodeError
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.state_transfer import share_state
@@ -125,10 +125,11 @@ class Replica:
             if is_summable(value) or isinstance(value, int | float)
         }
 
-    def members_of(self, group: int) -> list[str]:
-        """The names of the parameters of a group."""
+    def named(self, group: int) -> str:
+        """A parameter group, by its number and the names of its parameters."""
         names = {id(parameter): name for name, parameter in self._parameters.items()}
-        return [names.get(id(held), "?") for held in self._optimizer.param_groups[group]["params"]]
+        held = [names.get(id(each), "?") for each in self._optimizer.param_groups[group]["params"]]
+        return f"parameter group {group} ({_listed(held)})"
 
     def _entries(self) -> Iterator[tuple[str, Any]]:
         """Hyperparameters that are tensors, parameters, and what optimizers keep, as `exp_avg of NAME`."""
@@ -201,8 +202,7 @@ class DriftWatch:
             number, key, _ = each[0]
             if values := _by_value([value for _, _, value in each]):
                 name = "the learning rate" if key == "lr" else key
-                where = f"{name} of parameter group {number} ({_listed(self._replica.members_of(number))})"
-                return f"{where} differs: {values}. {_OF_HYPERPARAMETERS}"
+                return f"{name} of {self._replica.named(number)} differs: {values}. {_OF_HYPERPARAMETERS}"
         return ""
 
     def _describe_tensors(self, group: Group) -> str:

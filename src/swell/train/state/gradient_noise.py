@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -73,7 +73,8 @@ class GradientNoise:
         if not follows and not is_wanted:
             return
         gradients = [as_real(parameter.grad) for parameter in parameters if parameter.grad is not None]
-        own = float(squared_norm(parameters)) / scale**2
+        norms = torch._foreach_norm(gradients) if gradients else [torch.zeros(())]
+        own = float(torch.stack([*norms]).double().square().sum()) / scale**2
         if scale != 1.0:
             gradients = [gradient / scale for gradient in gradients]
         if kept is not None and follows:
@@ -136,11 +137,3 @@ class GradientNoise:
         self._variance = state["variance"] * state["own_batch"] / self._own_batch
         self._squared_norm, self.num_measured = state["squared_norm"], state["num_seen"]
         self.forget_step()
-
-
-def squared_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:
-    """Squared norm of the gradients of all these parameters together, shape (); 0 without gradients."""
-    gradients = [as_real(parameter.grad) for parameter in parameters if parameter.grad is not None]
-    if not gradients:
-        return torch.zeros(())
-    return torch.stack(torch._foreach_norm(gradients)).double().square().sum()

@@ -9,19 +9,22 @@ line, for no process could go on from a checkpoint that has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import gc
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from swell.train.collective.gradients import LoopError
-from swell.train.collective.local_tensors import reshard
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.packing import mark_trained, was_trained
+from swell.train.collective.pieces import reshard
 from swell.train.link.code_paths import place_of_change
 
 #: Calls that change a model, where no attribute is set.
@@ -30,6 +33,10 @@ NOT_OF_MODEL = (
     "add_param_group() got parameters that elastic() did not get with the model: their gradients would not "
     "be averaged, and a worker that joins would not have them. Make all modules before elastic(), and train "
     "them when it is time: by add_param_group() or requires_grad_()"
+)
+GIVE_ALL = (
+    "give elastic() all optimizers that the loop uses by name, elastic(model, {'first': ..., 'second': ...}, "
+    "loader), and say in run.step(optimizer) which is to step"
 )
 REMEDY = (
     "A worker that joins, and a job that goes on later, would not have it so. Make all modules and "
@@ -48,6 +55,8 @@ class ModelChanges:
         for number, optimizer in enumerate(optimizers):
             adds = partial(self._add_group, number, optimizer.add_param_group)
             optimizer.add_param_group = adds  # type: ignore[method-assign]
+        self._former = WeakSet(_optimizers_here())  # those made before `elastic`
+        self._num_holders: list[int] = []  # of each optimizer, when an epoch began last
         self._modes_left = ""  # when the last epoch ended; empty: one is under way
         self._has_left = False
 
@@ -117,10 +126,37 @@ class ModelChanges:
         """Training is over, and the script may do with the model what it will."""
         self._has_left = True
 
-    def begin_epoch(self, frame: FrameType | None) -> None:
-        """The script asks for the first batch of an epoch. Raises LoopError: see `look`."""
+    def begin_epoch(self, frame: FrameType | None, held: Iterable[object]) -> None:
+        """The script asks for the first batch of an epoch. Raises LoopError: what it has changed is refused.
+
+        Args:
+            held: what the script has given to `run.state`.
+        """
         self._modes_left = ""
+        self._look_at_optimizers(held)
         self.look(frame)
+
+    def _look_at_optimizers(self, held: Iterable[object]) -> None:
+        """Raises LoopError: the script has another optimizer of the model in place of one that `elastic` got.
+
+        It takes effect on no gradient, so no comparison finds it. Without this
+        `tests/scripts/refused/optimizer_replaced.py` goes on with the first one in silence.
+        """
+        before, self._num_holders = self._num_holders, [sys.getrefcount(each) for each in self._optimizers]
+        if all(now >= then for now, then in zip(self._num_holders, before, strict=False)):
+            return  # the script has let go of none
+        gc.collect()  # it may have thrown the other one away
+        trained = {id(parameter) for parameter in self._model.parameters()}
+        known = {id(each) for each in (*self._former, *held)}
+        for each in _optimizers_here():
+            groups = () if id(each) in known else getattr(each, "param_groups", ())
+            if any(id(one) in trained for group in groups for one in group["params"]):
+                raise LoopError(
+                    f"the script has another optimizer ({type(each).__qualname__}) in place of one that "
+                    "elastic() got, which run.step() steps; to begin with new moments call its "
+                    "state.clear(), to change a rate set param_groups[0]['lr']; to go over to another "
+                    f"optimizer make both before elastic() and {GIVE_ALL}"
+                )
 
     def leave_epoch(self) -> None:
         """The script has had the last batch of an epoch: what it evaluates then ends with it."""
@@ -171,6 +207,11 @@ def saved_buffers(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for key, buffer in module.named_buffers(recurse=False, remove_duplicate=False):
         if key not in left_out:
             yield key, buffer
+
+
+def _optimizers_here() -> list[torch.optim.Optimizer]:
+    """All of this process."""
+    return [each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]
 
 
 def _sizes_of(optimizer: torch.optim.Optimizer) -> list[int]:

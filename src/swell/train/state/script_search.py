@@ -1,15 +1,21 @@
-"""Finds a script's variables: globals, locals of the functions that run its loop, and what these lead to."""
+"""Finds a script's variables: globals, locals of the functions that run its loop, and what these lead to.
+
+These functions wait for a batch, and their locals can be read and set.
+"""
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import dis
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import EnumMeta
-from types import FrameType, MappingProxyType, SimpleNamespace
+from functools import lru_cache
+from types import CodeType, FrameType, GeneratorType, MappingProxyType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -17,8 +23,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from swell.train.link.code_paths import user_frames
+from swell.train.state.model_changes import saved_buffers
 from swell.train.state.script_values import UNBOUND, is_object, size_of, tensors_in
-from swell.train.state.waiting_functions import MODULE, WaitingFunction
 from swell.wire.library_paths import is_library
 
 #: Objects that are looked into, and items of a container of them, at most.
@@ -135,7 +141,8 @@ class Search:
         """What an object holds of which the script may change something."""
         own = {**getattr(value, "__dict__", {})}
         if isinstance(value, nn.Module):
-            unsaved = {key: value._buffers[key] for key in unsaved_buffers(value)}
+            names = getattr(value, "_non_persistent_buffers_set", ())  # a scripted module has none
+            unsaved = {key: value._buffers[key] for key in names}
             return {key: item for key, item in own.items() if key not in _OF_MODULES} | unsaved
         if isinstance(value, torch.optim.Optimizer):
             own = {key: item for key, item in own.items() if size_of(item) < math.inf}
@@ -180,8 +187,92 @@ def _parts_of(thing: Any) -> Iterator[Any]:
         yield from thing.modules()
         yield from thing.parameters()
         for module in thing.modules():
-            yield from (module._buffers[key] for key in {*module._buffers.keys()} - unsaved_buffers(module))
+            yield from (buffer for _, buffer in saved_buffers(module))
 
 
-def unsaved_buffers(module: nn.Module) -> set[str]:
-    return getattr(module, "_non_persistent_buffers_set", set())  # a scripted module has none
+#: How a module's own lines are called where functions are.
+MODULE = "<module>"
+#: Instructions at a loop's head that take apart and store what comes next.
+_STORING = ("STORE_", "UNPACK_", "SWAP", "CACHE", "EXTENDED_ARG", "NOP")
+
+
+class WaitingFunction:
+    """A function of the script that is under way, known by its name from one call of it to the next."""
+
+    def __init__(self) -> None:
+        self.frame: FrameType | None = None  #: of the call that is under way; None: none is known
+        self._left: dict[str, Any] = {}  # its locals, where an error has ended it
+        self._coming: dict[bool, frozenset[str]] = {}  # what its loops over epochs and batches set next
+
+    def note_place(self, is_of_epochs: bool) -> None:
+        """It stands where it waits for a batch, or for an epoch."""
+        if self.frame is not None:
+            self._coming[is_of_epochs] = _stored_after(self.frame.f_code, self.frame.f_lasti)
+
+    @property
+    def coming(self) -> frozenset[str]:
+        """What its loops set by themselves."""
+        return frozenset().union(*self._coming.values())
+
+    def values(self) -> dict[str, Any]:
+        """Return its locals by their names."""
+        if self.frame is None:
+            return self._left
+        shown = self.frame.f_locals
+        found = dict(shown)
+        if sys.version_info < (3, 13) and shown is not self.frame.f_globals:
+            shown.clear()  # of a copy, which else keeps what was looked at, as large tensors
+        return found
+
+    def end(self) -> None:
+        """It is over: keep its locals, but for tensors with a graph, which take memory, and generators.
+
+        One that goes through the epochs is closed where nothing holds it any more.
+        """
+        values = self.values().items()
+        self._left = {
+            key: item
+            for key, item in values
+            if getattr(item, "grad_fn", None) is None and not isinstance(item, GeneratorType)
+        }
+        self.frame = None
+
+    def get(self, name: str, default: Any) -> Any:
+        return self.values().get(name, default)
+
+    def has(self, name: str) -> bool:
+        """Whether the call under way has a local of this name, which may be unbound."""
+        code = None if self.frame is None else self.frame.f_code
+        return code is not None and name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if self.frame is None:
+            self._left[name] = value
+            return
+        self.frame.f_locals[name] = value
+        if sys.version_info < (3, 13):
+            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(0))
+        self.values()
+
+
+def labelled(frames: Iterable[FrameType]) -> Iterator[tuple[str, FrameType]]:
+    """Yield frames with names as `fit()`, which two calls under way do not share."""
+    nums: dict[str, int] = {}
+    for frame in frames:
+        name = frame.f_code.co_name
+        nums[name] = nums.get(name, 0) + 1
+        call = MODULE if name == MODULE else f"{name}()"
+        yield call if nums[name] == 1 else f"{call}{nums[name]}", frame
+
+
+@lru_cache(maxsize=64)
+def _stored_after(code: CodeType, offset: int) -> frozenset[str]:
+    names: set[str] = set()
+    for step in dis.get_instructions(code):
+        if step.offset <= offset:
+            continue
+        if not step.opname.startswith(_STORING):
+            break
+        if step.opname.startswith("STORE_"):
+            names |= set(step.argval if isinstance(step.argval, tuple) else (step.argval,))
+    return frozenset(names)

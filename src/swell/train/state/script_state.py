@@ -6,13 +6,19 @@ after the state is restored, so what was saved waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from functools import wraps
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn.modules.module import _IncompatibleKeys
 
 from swell.train.data.stateful import GENERATORS, Stateful, as_stateful
+from swell.train.link.code_paths import place_of
 from swell.train.state import codec
 from swell.train.state.script_values import SCALARS, UNCHANGING, bring_back, fill, is_light, keep
 
@@ -58,7 +64,9 @@ class ScriptState(MutableMapping[str, Any]):
             self._give(name, value)
             self._light |= {name} if is_light(value) else set()
         elif name in self._unseen:
-            value = _on_same_device(self._entries[name], value)
+            own, value = value, self._entries[name]
+            both_tensors = isinstance(own, torch.Tensor) and isinstance(value, torch.Tensor)
+            value = value.to(own.device) if both_tensors else value
         elif not isinstance(value, bool | int | float | str):
             codec.encode(value, f"run.state[{name!r}]")  # raises where it cannot be saved
         self._waiting.pop(name, None)
@@ -166,7 +174,57 @@ def _is_plain(value: Any) -> bool:
     return type(value) in UNCHANGING or (isinstance(value, _PLAIN) and not isinstance(value, Stateful))
 
 
-def _on_same_device(saved: Any, own: Any) -> Any:
-    if isinstance(saved, torch.Tensor) and isinstance(own, torch.Tensor):
-        return saved.to(own.device)
-    return saved
+_guards: list[LoadGuard] = []  # that are open
+_watched: set[type] = set()  # classes of what they keep
+
+
+class LoadGuard:
+    """Keeps what was restored until the script begins with it: what it loads before that is left out.
+
+    A script that calls `load_state_dict` between `elastic` and its loop, with weights that it begins with or
+    with a checkpoint of its own, does so in each process: one that joins, or goes on later, has got a state
+    before.
+    """
+
+    def __init__(self, model: nn.Module, others: Sequence[Any]) -> None:
+        """`others`: that have a state, apart from the model."""
+        self._model, self._others = model, others
+        self._versions, self._is_told = self._versions_now(), False
+        for kind in (nn.Module, *map(type, others)):
+            if kind not in _watched:
+                _watched.add(kind)
+                kind.load_state_dict = _watching(kind.load_state_dict)  # type: ignore[attr-defined]
+        _guards.append(self)
+
+    def close(self) -> None:
+        """The script begins: what it loads from now on counts."""
+        _guards.remove(self)
+
+    def leaves_out(self, part: object, frame: FrameType) -> bool:
+        """Whether the script is to load nothing into this part.
+
+        If it has changed the model since, as one that has tried rates does, it puts back what there was.
+        """
+        is_ours = any(part is each for each in (*self._model.modules(), *self._others))
+        if not is_ours or self._versions != self._versions_now():
+            return False
+        if not self._is_told and (place := place_of(frame)):
+            self._is_told = True
+            sys.stderr.write(
+                f"swell: {place} loads a state after elastic(), which gave this worker the job's: that one "
+                "holds. Load before elastic() what the job is to begin with\n"
+            )
+        return True
+
+    def _versions_now(self) -> list[int]:
+        return [tensor._version for tensor in (*self._model.parameters(), *self._model.buffers())]
+
+
+def _watching(load: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(load)
+    def load_unless_left_out(part: Any, *args: Any, **options: Any) -> Any:
+        if any(guard.leaves_out(part, sys._getframe(1)) for guard in _guards):
+            return _IncompatibleKeys([], []) if isinstance(part, nn.Module) else None
+        return load(part, *args, **options)
+
+    return load_unless_left_out

@@ -18,10 +18,9 @@ from zlib import crc32
 import numpy as np
 import torch
 
-from swell.train.collective.local_tensors import local
+from swell.train.collective.pieces import checksum, local
 from swell.train.data.stateful import GENERATORS, as_stateful
 from swell.train.state import codec
-from swell.train.state.checksum import checksum
 
 #: In place of the value of a variable that has none.
 UNBOUND = object()

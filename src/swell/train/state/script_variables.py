@@ -20,7 +20,7 @@ import torch
 from swell.script_facts import ScriptFinding
 from swell.train.link.code_paths import last_place, user_frames
 from swell.train.state import codec
-from swell.train.state.script_search import Search, Variable
+from swell.train.state.script_search import Search, Variable, WaitingFunction, labelled
 from swell.train.state.script_values import (
     MAX_BYTES,
     UNBOUND,
@@ -39,7 +39,6 @@ from swell.train.state.script_values import (
     size_of,
     wrap,
 )
-from swell.train.state.waiting_functions import WaitingFunction, labelled
 
 #: Bytes of a value that is copied in each step, and of one that is copied before it is known to change.
 MAX_SMALL_BYTES, MAX_DATA_BYTES = 2**22, 2**27
@@ -174,7 +173,7 @@ class ScriptVariables:
             look = look_at(value)
             home = name if look.kind is None else self._homes.get(id(value), name)
             is_other = begun is not None and begun.own != look.own and not self._is_brief(name)
-            is_replaced = is_other and self._is_own(value)
+            is_replaced = is_other and self._search is not None and self._search.is_own(value)
             if value is UNBOUND or not (look.is_saved or home != name or is_replaced):
                 continue
             same = None if type(value) in UNCHANGING else names.setdefault(id(value), home)
@@ -297,9 +296,6 @@ class ScriptVariables:
                 homes.setdefault(id(value), name)
         return homes
 
-    def _is_own(self, value: Any) -> bool:
-        return self._search is not None and self._search.is_own(value)
-
     def _find(self, frame: FrameType | None, is_of_epochs: bool | None = False) -> dict[str, Variable]:
         """Find them. Of those that the script sets next, where it waits for something, none is shown.
 
@@ -326,28 +322,29 @@ class ScriptVariables:
             found[name] = self._changed[name] = one
             try:
                 own = one.now()
-                if packed.get("is_new") and "kind" in packed and self._is_shared(own, name, found):
-                    own = self._copy_of(own, is_whole="object" in packed)
+                if packed.get("is_new") and "kind" in packed:
+                    own = self._unshared(own, name, found, is_whole="object" in packed)
                 one.set(_unpacked(codec.completed(packed), own, found))
             except Exception as error:  # noqa: BLE001 - of the script's own objects, which did not ask for it
                 if self._has_begun:  # else the script may make it yet
                     self._tell_lost(one, f"could not be put back ({error})")
 
-    def _is_shared(self, own: Any, name: str, found: Mapping[str, Variable]) -> bool:
-        """Whether something else holds this object, too, as `best = model` before the loop."""
+    def _unshared(self, own: Any, name: str, found: Mapping[str, Variable], is_whole: bool) -> Any:
+        """The object, or one like it where something else holds it, too, as `best = model` before the loop.
+
+        What is trained stays the same in the copy, as a scheduler's optimizer.
+        """
         assert self._search is not None  # noqa: S101 - it has found them
         others = (each for other, each in found.items() if other != name and not self._is_brief(other))
-        return self._search.is_ours(own) or any(each.now() is own for each in others)
+        if not self._search.is_ours(own) and all(each.now() is not own for each in others):
+            return own
+        trained = {id(part): part for part in self._parts() if part is not own}
+        return copy.deepcopy(own, trained) if is_whole else copy.copy(own)
 
     def _is_brief(self, name: str) -> bool:
         """Whether it is of a function that is called in an epoch, and has its objects from elsewhere."""
         label = name.partition(".")[0]
         return label in self._functions and label not in self._of_epochs
-
-    def _copy_of(self, own: Any, is_whole: bool) -> Any:
-        """Another object like this one. What is trained stays the same in it, as a scheduler's optimizer."""
-        trained = {id(part): part for part in self._parts() if part is not own}
-        return copy.deepcopy(own, trained) if is_whole else copy.copy(own)
 
     def _tell_lost(self, variable: Variable, why: str) -> None:
         if variable.name in self._told:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from swell.train.collective.local_tensors import local, reshard
+from swell.train.collective.pieces import local, reshard
 
 
 class StepUndo:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.gradients import LoopError
-from swell.train.collective.local_tensors import local
+from swell.train.collective.pieces import local
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.state import codec
@@ -18,8 +18,7 @@ from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
 from swell.train.state.model_changes import ModelChanges
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet
-from swell.train.state.script_loads import LoadGuard
-from swell.train.state.script_state import ScriptState
+from swell.train.state.script_state import LoadGuard, ScriptState
 from swell.train.state.script_values import bring_back, copied, keep
 from swell.train.state.script_variables import ScriptVariables
 from swell.train.state.step_undo import StepUndo
@@ -376,10 +375,7 @@ class TrainState:
         So it does where the state does not say from where to go on.
         """
         if self.course is not None and tree["place"] is None:
-            raise RuntimeError(
-                "the state does not say how far the samples have been trained on, as that of a "
-                "stream which an earlier version of Swell has written; start the job again"
-            )
+            raise RuntimeError("the state does not say how far the samples have been trained on; start again")
         held = set() if tree["scheduler"] is None else {"scheduler"}
         wanted = set() if self.scheduler is None else {"scheduler"}
         own, objects = set(self.objects.objects), set(tree["objects"])  # others may be given later

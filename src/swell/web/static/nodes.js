@@ -12,14 +12,14 @@ function element(name, className, text = "") {
 
 const MOST_SLOTS = 256;
 
-// nodes: as the API tells of them. jobs: by id. A device is a square in the colour of its job.
+// nodes: as the API tells of them. jobs: by id. A device is a square in the colour of its job, filled as far as it is used.
 export function showNodes(list, nodes, lost, jobs) {
   list.replaceChildren(...nodes.map((node) => nodeItem(node, jobs)), ...lost.map(lostItem));
 }
 
 function marks(node) {
   const until = node.until_s === null ? [] : [`until ${clock(node.until_s)}`];
-  return [...(node.is_borrowed ? ["borrowed"] : []), ...(node.is_joined ? ["joined"] : []), ...until];
+  return [...(node.is_borrowed ? ["borrowed"] : []), ...(node.is_joined ? ["joined"] : []), ...(node.leaving?.is_ill ? ["ill"] : []), ...until];
 }
 
 function nodeItem(node, jobs) {
@@ -31,7 +31,7 @@ function nodeItem(node, jobs) {
   item.append(element("b", "", node.name), " ", element("small", "", surroundings(node)), " ");
   for (const mark of marks(node)) item.append(element("span", `mark ${mark}`, mark), " ");
   item.append(element("small", "", `${holders.length - numFree} of ${holders.length} in use`));
-  if (holders.length > 0) item.append(slots(held, numFree, jobs));
+  if (holders.length > 0) item.append(slots(node, held, numFree, jobs));
   for (const text of [...(node.leaving === null ? [] : [node.leaving.why]), ...node.lacks]) item.append(element("p", "", text));
   return item;
 }
@@ -42,20 +42,33 @@ function lostItem(node) {
   return item;
 }
 
-function slots(held, numFree, jobs) {
+function slots(node, held, numFree, jobs) {
   const place = element("div", "slots");
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", [...[...held].map(([id, num]) => `${jobs.get(id)?.name ?? id} ${num}`), `free ${numFree}`].join(", "));
-  const owners = [...held].flatMap(([id, num]) => Array(num).fill(id));
-  for (const id of owners.slice(0, MOST_SLOTS)) {
+  const order = [...held.keys(), null];
+  const devices = Object.entries(node.devices).sort(([, one], [, other]) => order.indexOf(one) - order.indexOf(other));
+  for (const [device, id] of devices.slice(0, MOST_SLOTS)) {
     const slot = element("span", "slot");
-    paint(slot, jobs.get(id) ?? { id, cls: "strict" });
+    if (id !== null) paint(slot, jobs.get(id) ?? { id, cls: "strict" });
     slot.classList.add("slot");
-    slot.title = jobs.get(id)?.name ?? id;
+    slot.title = [id === null ? "free" : (jobs.get(id)?.name ?? id), ...reading(node.readings[device])].join(", ");
+    if (id !== null && device in node.readings) slot.style.setProperty("--use", node.readings[device].use);
     place.append(slot);
   }
-  for (let count = owners.length; count < Math.min(MOST_SLOTS, owners.length + numFree); count++) place.append(element("span", "slot"));
   return place;
+}
+
+// What a device does, in words.
+function reading(read) {
+  if (read === undefined) return [];
+  const gib = (bytes) => (bytes / 2 ** 30).toFixed(1);
+  const told = [`${Math.round(100 * read.use)} % used`];
+  if (read.memory_bytes !== null && read.total_memory_bytes !== null) told.push(`${gib(read.memory_bytes)} of ${gib(read.total_memory_bytes)} GiB`);
+  if (read.power_w !== null) told.push(`${Math.round(read.power_w)} W`);
+  if (read.temperature_c !== null) told.push(`${read.temperature_c} °C`);
+  if (read.slowed_by !== null) told.push(`slowed down by ${read.slowed_by}`);
+  return told;
 }
 
 function surroundings(node) {

@@ -1,5 +1,6 @@
 // The view Now: the state that it was loaded with, and what has changed since.
 
+import { bookedAhead, showBookings } from "/static/bookings.js";
 import { follow } from "/static/events.js";
 import { clock, now, setNow, showTimes } from "/static/format.js";
 import { JobChoice } from "/static/job_choice.js";
@@ -40,6 +41,7 @@ function take(told) {
   if (isOther || parts.num_jobs !== undefined || choice.isActive) arrange();
   for (const { id } of changed) if (jobs.has(id)) table.fill(jobs.get(id));
   if (isOther || parts.nodes || parts.lost_nodes) showNodes(place("nodes"), state.nodes ?? [], state.lost_nodes ?? [], jobs);
+  if (parts.bookings) showBookings(place("bookings"), parts.bookings);
   if (parts.tenants) showTenants(place("tenants"), place("tenant-row"), parts.tenants);
   if (parts.totals) showTotals();
   stories.forEach(addStory);
@@ -129,14 +131,16 @@ function chartData() {
   const begins = shown.filter((job) => choice.isNow(job)).map((job) => job.changes[0]?.[0] ?? nowS);
   const startS = Math.max(nowS - HISTORY_S, Math.min(nowS - LEAST_S, ...begins));
   const inView = shown.filter((job) => job.is_open || job.finished_s > startS);
-  const ends = inView.flatMap((job) => (job.is_open ? [job.expected_s, job.deadline_s] : [job.deadline_s]));
+  const booked = bookedAhead(state.bookings ?? [], state.nodes ?? [], nowS);
+  const bookedS = booked.flatMap((one) => one.segments.slice(0, 1).flatMap(([fromS, toS]) => (fromS > nowS ? [fromS + LEAST_S] : [toS])));
+  const ends = inView.flatMap((job) => (job.is_open ? [job.expected_s, job.deadline_s] : [job.deadline_s])).concat(bookedS);
   const aheadS = Math.min(Math.max(5, ...ends.map((atS) => (atS ?? 0) - nowS)), AHEAD_SHARE * (nowS - startS));
   return {
     start_s: startS,
     end_s: nowS + aheadS * 1.05,
     now_s: nowS,
     capacity: state.capacity,
-    jobs: inView.map((job) => ({ ...job, state: job.standing, segments: segments(job, nowS) })),
+    jobs: [...inView.map((job) => ({ ...job, state: job.standing, segments: segments(job, nowS) })), ...booked],
   };
 }
 

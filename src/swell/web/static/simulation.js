@@ -6,10 +6,29 @@ import { jobsInView } from "/static/jobs_in_view.js";
 import { pagedTable } from "/static/paged_table.js";
 import { timeline } from "/static/timeline.js";
 
-const STATES = ["kept", "late", "done", "refused", "failed", "cancelled", "running", "waiting"];
+const STATES = ["kept", "late", "done", "refused", "failed", "cancelled", "timed-out", "running", "waiting"];
+/** By column: figures of which the highest is best; those with a minus are better if they are lower. */
+const BETTER = {
+  "DEADLINES MET": (metrics) => metrics.deadline_satisfaction, "HOURS IN TIME": (metrics) => metrics.met_device_h,
+  LATE: (metrics) => -metrics.admitted_late, DONE: (metrics) => metrics.completed,
+  "MEAN TIME": (metrics) => minus(0, metrics.avg_jct_s), "99% WITHIN": (metrics) => minus(0, metrics.p99_jct_s),
+  "ALL WITHIN": (metrics) => (metrics.completed ? -metrics.makespan_s : null),
+  "MEAN WAIT": (metrics) => minus(0, metrics.avg_queue_s), EFFICIENCY: (metrics) => metrics.cluster_efficiency,
+};
+const minus = (one, other) => (one == null || other == null ? null : one - other);
 const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
 const spanOrNone = (seconds) => (seconds == null ? "-" : span(seconds));
 const place = (name) => document.getElementById(name);
+
+function markBest(data) {
+  for (const [column, figure] of Object.entries(BETTER)) {
+    const figures = data.results.map((one) => figure(one.metrics)), known = figures.filter((one) => one != null);
+    const best = new Set(known).size > 1 ? Math.max(...known) : NaN;
+    document.querySelectorAll(`td[data-column="${column}"]`).forEach((cell, at) => {
+      cell.classList.toggle("best", figures[at] === best);
+    });
+  }
+}
 
 function drawUsed(data) {
   const count = data.runs[0].used.length, length = data.until_s / count;
@@ -84,7 +103,6 @@ function jobsTable(data, run) {
   const { id, model, tenant, cls, asked, submitted_s: submitted, run_s: length } = data.jobs;
   const seconds = (label, value) => ({ label, text: (job) => spanOrNone(value(job)), value, isNumber: true });
   const plain = (label, column) => ({ label, text: (job) => column[job] });
-  const minus = (one, other) => (one == null || other == null ? null : one - other);
   const columns = [
     plain("job", id), plain("model", model), ...(tenant.some(Boolean) ? [plain("tenant", tenant)] : []),
     plain("class", cls),
@@ -132,6 +150,7 @@ function refusedTable(data, run) {
 
 /** Draws all; what is of one policy follows the choice of a policy. */
 export function draw(data) {
+  markBest(data);
   drawUsed(data);
   drawSizes(data);
   const chosen = document.querySelector('input[name="policy"]:checked')?.value; // the browser may have restored it

@@ -1,18 +1,20 @@
-// Tenants that have quotas: how many devices their jobs hold, and how many they may hold.
+// What tenants have used lately, and of those that have quotas, how many devices their jobs hold.
 
-// The section is there only where a tenant has a quota.
+// The section is there only where a tenant has a quota, or there are several.
 export function showTenants(section, template, tenants) {
   section.hidden = tenants.length === 0;
   section.querySelector("tbody").replaceChildren(...tenants.map((tenant) => tenantRow(template, tenant)));
 }
 
-function tenantRow(template, { tenant, kind, num_held: held, most }) {
+function tenantRow(template, { tenant, kind, num_held: held, most, used }) {
   const row = template.content.firstElementChild.cloneNode(true);
   const field = (name) => row.querySelector(`[data-field=${name}]`);
   field("tenant").textContent = tenant;
   field("kind").textContent = kind;
-  field("held").textContent = held;
-  field("most").textContent = most;
+  field("used").textContent = used;
+  field("held").textContent = most ? held : "";
+  field("most").textContent = most || "";
+  row.querySelector(".use").hidden = !most;
   field("over").hidden = held <= most;
   drawUse(row.querySelector(".use svg"), held, most);
   return row;

@@ -234,7 +234,7 @@ class Timeline {
     pen.fillText(job.name, left + 8, middle + 0.5);
   }
 
-  // Strict: full. Soft: stripes. Best effort: dots.
+  // Strict: full. Soft: stripes. Best effort: dots. Booked: a grid.
   fill(pen, job) {
     const colour = colourOf(job.id, (level) => this.colour(`job-l${level}`));
     const key = `${colour} ${job.cls}`;
@@ -254,6 +254,14 @@ class Timeline {
     if (cls === "soft") {
       brush.lineWidth = 3.4;
       for (const at of [-16, 0, 16]) line(brush, at - 2, 18, at + 18, -2);
+    } else if (cls === "booking") {
+      brush.globalAlpha = 0.8;
+      brush.fillRect(0, 0, 16, 16);
+      brush.strokeStyle = colour;
+      for (const at of [-16, 0, 16]) {
+        line(brush, at - 2, 18, at + 18, -2);
+        line(brush, at - 2, -2, at + 18, 18);
+      }
     } else {
       for (const [x, y] of [[4, 4], [12, 12]]) {
         brush.beginPath();
@@ -398,6 +406,7 @@ function line(pen, fromX, fromY, toX, toY) {
 function legend() {
   const list = timelineElement("ul", "legend");
   const parts = [["swatch plain strict", "strict"], ["swatch plain soft", "soft"], ["swatch plain best_effort", "best effort"],
+    ["swatch plain booking", "booked"],
     ["key flag", "deadline"], ["key ring", "expected finish"], ["key ring full", "finished"]];
   for (const [className, text] of parts) {
     const item = timelineElement("li", "", "");

@@ -6,7 +6,6 @@ inherits the lock.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.processes.strays import end_strays
+from swell.wire.whole_files import try_lock
 
 #: After a crash the kernel needs a moment to end the workers of the agent before.
 LOCK_WAIT_S = 10.0
@@ -28,22 +28,12 @@ class AgentAddress(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     pid: int
     token: str
-    boot_id: str
     hosts: str = ""  #: address at which hosts join; empty: none can
     fixed: tuple[str, ...] = ()  #: see `AgentOptions.fixed`
 
 
 class AgentRunning(RuntimeError):
     """Another agent, or a process that it started, still holds this state folder."""
-
-
-def try_lock(descriptor: int) -> bool:
-    """Take the lock without waiting. False if another process holds it."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def hold_lock(state_dir: Path, wait_s: float = LOCK_WAIT_S) -> int:
@@ -55,8 +45,8 @@ def hold_lock(state_dir: Path, wait_s: float = LOCK_WAIT_S) -> int:
         if time.monotonic() > deadline_s:
             os.close(descriptor)
             raise AgentRunning(
-                f"{state_dir} is in use by another agent or a process that it started; "
-                "end it with `swell down`"
+                f"{state_dir} is in use by another agent or host, or a process that it started; a folder "
+                "is of one at a time: end that (`swell down` ends an agent), or choose another with --state"
             )
         num_strays += end_strays(state_dir)  # a copy of a worker holds the lock as the worker did
         time.sleep(0.05)  # the kernel has no lock with a time limit

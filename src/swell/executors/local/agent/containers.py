@@ -15,7 +15,7 @@ import msgspec
 from swell.executors.exit_status import NOT_STARTED, UNFIT
 from swell.executors.local.agent.run_logs import LAST_WORDS_S
 from swell.executors.local.containers import bootstrap, command
-from swell.executors.local.containers.engine import ContainerEngine
+from swell.executors.local.containers.engine import APPTAINER_FAILED, ContainerEngine
 from swell.executors.local.limits.control_groups import platform_group
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.zygote.messages import Fork
@@ -121,6 +121,8 @@ class ContainerWorkers:
         return container is not None
 
     async def _end(self, key: str, container: _Container, status: int, message: str) -> None:
+        if container.engine.is_apptainer and status == APPTAINER_FAILED and not container.has_spoken:
+            status = command.ENGINE_FAILED
         had_worker, num_failures = status not in NO_WORKER or container.has_spoken, 0
         while (error := await _remove(container)) and had_worker:  # it may still use its devices
             num_failures += 1

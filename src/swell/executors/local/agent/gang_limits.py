@@ -118,7 +118,7 @@ class GangLimits:
         gang = self._gangs.get(job_id)  # a trial run is none, and has no limit
         if gang is not None:
             gang.pids.pop(key, None)
-        if status != -signal.SIGKILL:
+        if status not in (-signal.SIGKILL, 128 + signal.SIGKILL):  # as a shell tells the end of its child
             return status, ""
         is_lack = self._kills.take()
         if gang is not None and gang.memory_bytes is not None and self._is_over_limit(gang):

@@ -10,11 +10,13 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Generic, TypeVar
 
 from swell.executors.limited_log import LimitedLog
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.model.quantities import span
+from swell.wire.lines import NO_MESSAGE
 
 #: From the connection to the end of the first line, TLS and all; and how short that line has to be.
 HELLO_S = 10.0
@@ -28,34 +30,27 @@ BACKLOG = 1024
 ACCEPT_AGAIN_S = 1.0
 
 log = logging.getLogger("swell.agent")
+First = TypeVar("First")
 
 
-class Handshakes:
-    """Hands over each connection together with its first line: `identify` refuses it, or takes it over."""
+class Acceptor:
+    """Accepts connections, of which few at a time may be about to identify themselves."""
 
-    def __init__(
-        self, identify: Callable[[LineLink, bytes], None], context: ssl.SSLContext | None = None
-    ) -> None:
-        """`context`: for other machines, which speak TLS; None: for processes of this one."""
-        self._identify, self._context = identify, context
-        self._unidentified: dict[asyncio.Task[None], None] = {}  # the oldest first
-        self._accepting: asyncio.Task[None] | None = None
-        self._refusals, self._deafness = LimitedLog(), LimitedLog()
-        self._num_refused = 0
+    def __init__(self, greet: Callable[[socket.socket, str], Coroutine[None, None, None]]) -> None:
+        """`greet`: returns once the connection, from this address, is identified, refused or gone."""
+        self._greet = greet
+        self.unidentified: dict[asyncio.Task[None], None] = {}  #: the oldest first
+        self._accepting: list[asyncio.Task[None]] = []
+        self._deafness = LimitedLog(log.warning)
 
-    async def listen(self, host: str, port: int = 0) -> int:
-        """Return the number of the port; 0 picks a free one. Raises OSError."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    def listen(self, listener: socket.socket) -> None:
+        """Accept from now on what connects to this socket, and close it in the end."""
         listener.setblocking(False)
-        self._accepting = asyncio.get_running_loop().create_task(self._accept(listener))
-        await asyncio.sleep(0)  # it has begun, and closes the listener when it ends
-        chosen: int = listener.getsockname()[1]
-        return chosen
+        self._accepting.append(asyncio.get_running_loop().create_task(self._accept(listener)))
 
     async def close(self) -> None:
-        """No connection is accepted any longer; those that were taken over stay."""
-        tasks = [*self._unidentified, *([self._accepting] if self._accepting is not None else [])]
+        """Accept nothing any longer, and give up what is about to identify itself."""
+        tasks = [*self.unidentified, *self._accepting]
         for task in tasks:
             task.cancel("nothing can connect any longer")
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -67,18 +62,48 @@ class Handshakes:
                 try:
                     connection, address = await loop.sock_accept(listener)
                 except OSError as error:
-                    if self._deafness.take():
-                        log.warning("connections cannot be accepted: %s; trying again", error)
+                    self._deafness("connections cannot be accepted: %s; trying again", error)
                     await asyncio.sleep(ACCEPT_AGAIN_S)
                     continue
                 task = loop.create_task(self._greet(connection, f"{address[0]}:{address[1]}"))
-                self._unidentified[task] = None
-                task.add_done_callback(lambda task: self._unidentified.pop(task, None))
-                if len(self._unidentified) > MAX_UNIDENTIFIED:
-                    oldest = next(iter(self._unidentified))
-                    del self._unidentified[oldest]
+                self.unidentified[task] = None
+                task.add_done_callback(lambda task: self.unidentified.pop(task, None))
+                if len(self.unidentified) > MAX_UNIDENTIFIED:
+                    oldest = next(iter(self.unidentified))
+                    del self.unidentified[oldest]
                     oldest.cancel("too many at once")
                 await asyncio.sleep(0)  # where many wait, `sock_accept` lets no other task run
+
+
+class Handshakes(Generic[First]):
+    """Hands over each connection together with its first message."""
+
+    def __init__(
+        self,
+        decode: Callable[[bytes], First],
+        admit: Callable[[LineLink, First], bool],
+        context: ssl.SSLContext | None = None,
+        no_message: str = "its first line is no message",
+    ) -> None:
+        """
+        Args:
+            admit: takes the connection over, or refuses it; False: its token is wrong.
+            context: for other machines, which speak TLS; None: for processes of this one.
+            no_message: what one hears whose first line is none.
+        """
+        self._decode, self._admit, self._context, self._no_message = decode, admit, context, no_message
+        self._acceptor, self._refusals = Acceptor(self._greet), LimitedLog(log.warning)
+        self.close = self._acceptor.close
+        self._num_refused = 0
+
+    async def listen(self, host: str, port: int = 0) -> int:
+        """Return the number of the port; 0 picks a free one. Raises OSError."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        self._acceptor.listen(listener)
+        await asyncio.sleep(0)  # it has begun, and closes the listener when it ends
+        chosen: int = listener.getsockname()[1]
+        return chosen
 
     async def _greet(self, connection: socket.socket, address: str) -> None:
         """Returns once the line is taken over, refused or gone."""
@@ -91,10 +116,16 @@ class Handshakes:
             is_decided.set()
             if greeting.cancelling():
                 return  # it has to wait, or came too late, and hears that next
-            self._unidentified.pop(greeting, None)  # it goes on later: nothing may end the line until then
+            self._acceptor.unidentified.pop(greeting, None)  # nothing may end the line until it goes on
             limit.reschedule(None)
             line.received.max_line_bytes = MAX_LINE_BYTES
-            self._identify(line, text)
+            try:
+                first = self._decode(text)
+            except NO_MESSAGE:
+                line.refuse(self._no_message)
+                return
+            if not self._admit(line, first):
+                line.refuse("wrong token")
 
         line = LineLink(hear_first, lambda _: is_decided.set(), max_line_bytes=FIRST_LINE_BYTES)
         shutdown_s = None if self._context is None else SHUTDOWN_S
@@ -120,5 +151,4 @@ class Handshakes:
 
     def _tell(self, address: str, why: str) -> None:
         self._num_refused += 1
-        if self._refusals.take():
-            log.warning("refused %s: %s; %d since the start", address, why, self._num_refused)
+        self._refusals("refused %s: %s; %d since the start", address, why, self._num_refused)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import math
 import secrets
 import socket
 import time
@@ -23,25 +24,34 @@ from swell.executors.gang import host_messages as messages
 from swell.executors.gang.host_messages import FromHost, KeptRuns, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
 from swell.executors.local.agent.containers import ContainerWorkers
+from swell.executors.local.agent.device_tests import test_devices
+from swell.executors.local.agent.device_use import READ_EVERY_S, DeviceUse, HeldDevices
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.job_files import CODE_FOLDER, JobPlace, place_job
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.agent.run_logs import LAST_WORDS_S, RunLogSet
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.agent.worker_processes import WorkerProcess, WorkerProcesses, hold_port
+from swell.executors.local.environments import EnvironmentSet
 from swell.executors.local.limits.allocation import available_cores
-from swell.executors.local.limits.detection import new_limiter
+from swell.executors.local.limits.control_groups import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER, log_name
 from swell.executors.local.loop_threads import LoopThreads
-from swell.executors.local.zygote.client import REAP_S, ZygoteSet
+from swell.executors.local.terminal import ADDRESS_FILE
+from swell.executors.local.zygote.client import OF_WORKERS, REAP_S, ZygoteSet
 from swell.executors.local.zygote.messages import Exited, Fork, Forked, ValuesPrinted, WorkerAnswer
-from swell.model.event import Outcome
+from swell.executors.storage import CHECKPOINTS
+from swell.model.event import NodeTested, Outcome
 from swell.model.job import Elasticity, JobSpec
 from swell.model.node import Node
+from swell.model.usage import GangUsage
 from swell.wire import environ
 from swell.wire.lease_end import ProcessClock
-from swell.wire.messages import Hello, Reported, Welcome
+from swell.wire.messages import DevicesUsed, Hello, Reported, Welcome
+
+#: Part of the time for which a session may be idle between two looks whether it is.
+IDLE_LOOK_SHARE = 0.2
 
 log = logging.getLogger("swell.agent")
 
@@ -63,10 +73,12 @@ class HostRun:
     logs: RunLogSet = field(init=False)
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     workers: dict[int, WorkerProcesses] = field(default_factory=dict)  #: that have not ended
+    devices: dict[int, tuple[str, ...]] = field(default_factory=dict)  #: that each worker sees, or saw
+    use: HeldDevices = field(default_factory=HeldDevices)
     held_port: socket.socket | None = None  #: see `hold_port`
 
     def __post_init__(self) -> None:
-        self.logs = RunLogSet(self.place.folder, self.kind)
+        self.logs = RunLogSet(self.place.folder, self.place.work, self.kind)
 
     def fork(
         self, spawn: StartWorker, process: WorkerProcess, call: str, address: str, log_bytes: int = 0
@@ -74,6 +86,7 @@ class HostRun:
         """The request that starts a process. Users' names and arguments are list items and values only."""
         variables = self._environ(spawn.worker, address, spawn.devices)
         is_read = self.spec.elasticity is Elasticity.RESTART and spawn.worker == self.logs.leader
+        is_fixed = self.spec.fixed is not None
         return Fork(
             key=process.key,
             environ={
@@ -86,7 +99,8 @@ class HostRun:
             log_path=str(self.logs.path(process.name)),
             log_bytes=log_bytes,
             value_name=self.spec.metric if is_read else "",
-            call=call,
+            call=self.place.entry if is_fixed else call,
+            without=tuple(OF_WORKERS) if is_fixed else (),
             entry=self.place.entry if spawn.entry is None else spawn.entry,
             args=self.spec.args if spawn.entry is None else (),
         )
@@ -95,8 +109,7 @@ class HostRun:
         is_live = self.spec.elasticity is Elasticity.LIVE
         variables = {
             environ.JOB_ID: self.job_id,
-            environ.RUN_ID: self.job_id,
-            environ.GROUP_RANK: "0",
+            environ.TRACKER_RUN: self.spec.run_id or self.job_id,
             environ.AGENT if is_live else environ.OBSERVER: address,
             environ.TOKEN: self.token,
             environ.WORKER: str(worker),
@@ -105,6 +118,12 @@ class HostRun:
             environ.WORKDIR: self.place.workdir,
             **self.place.environ,
         }
+        if (terms := self.spec.fixed) is not None and terms.is_session:
+            is_terminal, path = "TERM" in dict(self.spec.env), str(self.place.work / ADDRESS_FILE)
+            order = {"address_path": path, "is_terminal": is_terminal, **msgspec.structs.asdict(terms)}
+            variables[environ.SESSION] = msgspec.json.encode(order).decode()
+        if terms is None:
+            variables |= {environ.RUN_ID: self.job_id, environ.GROUP_RANK: "0"}
         if self.spec.code:
             variables[environ.CODE] = str(self.place.folder / CODE_FOLDER)
         # A worker on other devices sees no GPU: its script would choose one that it was not given.
@@ -131,9 +150,13 @@ class LocalHost:
         self._openings: dict[str, OpenRun] = {}  #: runs whose places are being made
         #: For all that touches the storage, which may hang. Code may take long to copy, and ends do not wait.
         self._background, self._log_background = LoopThreads(), LoopThreads()
+        self._builds, self._environments = LoopThreads(), EnvironmentSet(options.state_dir)
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
+        self._device_threads = LoopThreads()
+        self._device_use = DeviceUse(options.gang_settings, self._device_threads)
         self._zygotes = ZygoteSet(options.preload, options.state_dir, lock_fd, self._hear_zygote)
         self._scratch = Scratch(options.state_dir, lambda work: self._background(work, lambda _: None))
+        self._tests: dict[str, asyncio.Task[None]] = {}  #: of devices, by node
         self._containers = ContainerWorkers(options.state_dir, self._zygotes.of().fork, self._process_gone)
 
     # ------------------------------------------------------------ life
@@ -166,8 +189,9 @@ class LocalHost:
         await self._containers.shut_down()
         self._limits.close()
         self._scratch.end()
-        self._background.close()
-        self._log_background.close()
+        self._environments.end()
+        for threads in (self._background, self._log_background, self._builds, self._device_threads):
+            threads.close()
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
@@ -176,8 +200,21 @@ class LocalHost:
             run.logs.note_leaders(self._log_background)
             for worker in run.workers.values():
                 worker.kill_stopped(limit_s)
-        for key, usage in self._limits.tick(self._clock.now_s()).items():
-            self._answer(messages.UsageRead(run=key, usage=usage))
+        now_s = self._clock.now_s()
+        for key, usage in self._limits.tick(now_s).items():
+            self._tell_usage(self._runs[key], usage, now_s)
+        if readings := self._device_use.tick(now_s, self.bindings):
+            self._answer(messages.DevicesRead(readings=readings))
+
+    def _tell_usage(self, run: HostRun, processes: GangUsage, now_s: float) -> None:
+        """To the controller, and to a session that its devices are in use: idle ones end it."""
+        held = {name: self.bindings[name] for number in run.workers for name in run.devices[number]}
+        idle_s = run.spec.fixed and run.spec.fixed.idle_s
+        every_s = min(READ_EVERY_S, IDLE_LOOK_SHARE * (idle_s or math.inf))
+        usage, is_used = self._device_use.note(run.use, held, processes, now_s, every_s)
+        self._answer(messages.UsageRead(run=run.key, usage=usage))
+        for worker in run.workers.values() if is_used and idle_s else ():
+            worker.send(DevicesUsed())
 
     @property
     def is_needed(self) -> bool:
@@ -190,6 +227,9 @@ class LocalHost:
         self._kept.note_told(message)
         if isinstance(message, OpenRun):
             self._open(message)
+        elif isinstance(message, messages.TestDevices):
+            if self.bindings.keys() >= {*message.devices} and message.node not in self._tests:
+                self._tests[message.node] = asyncio.get_running_loop().create_task(self._test(message))
         elif (run := self._runs.get(message.run)) is not None:
             self._tell_run(run, message)
 
@@ -201,7 +241,7 @@ class LocalHost:
                 run.logs.see_leader(message)
                 run.logs.note_leaders(self._log_background)
                 if isinstance(said, Welcome):
-                    said = msgspec.structs.replace(said, checkpoint_dir=str(run.place.checkpoints))
+                    said = msgspec.structs.replace(said, checkpoint_dir=str(run.place.work / CHECKPOINTS))
                 if worker in run.workers:
                     run.workers[worker].send(said)
             case messages.SignalWorker(worker=worker, signal=number) if worker in run.workers:
@@ -211,13 +251,21 @@ class LocalHost:
             case messages.CloseRun():
                 self._close(run)
 
+    async def _test(self, order: messages.TestDevices) -> None:
+        results = await test_devices(order.devices, [self.bindings[name] for name in order.devices])
+        del self._tests[order.node]
+        self._answer(NodeTested(at_s=0.0, name=order.node, results=results))
+
     def _answer(self, message: FromHost) -> None:
         self._kept.note_answered(message)
         self._hear(message)
 
     def _open(self, order: OpenRun) -> None:
         self._openings[order.run] = order
-        self._background(partial(place_job, self._options, order), partial(self._placed, order))
+        in_use = {run.place.python for run in self._runs.values()}
+        made = partial(self._environments.made, in_use=in_use)
+        place = partial(place_job, self._options, order, made)
+        (self._builds if order.spec.uv else self._background)(place, partial(self._placed, order))
 
     def _placed(self, order: OpenRun, place: JobPlace | messages.RunRefused) -> None:
         """An order that came again meanwhile counts in place of the one before."""
@@ -234,7 +282,7 @@ class LocalHost:
         reached_at = self._options.reached_at
         run = HostRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at)
         meeting_point = None
-        if order.spec.elasticity is Elasticity.RESTART:
+        if order.spec.elasticity is not Elasticity.LIVE:
             try:
                 run.held_port = hold_port(reached_at)
             except OSError as error:
@@ -246,6 +294,7 @@ class LocalHost:
         self._runs[run.key] = run
         if not order.is_trial:
             self._limits.launch(run.key, order.share, order.spec.memory_bytes)
+            run.use.read_s = self._clock.now_s()
         opened = messages.RunOpened(run=run.key, first_worker=place.first_worker, meeting_point=meeting_point)
         self._answer(opened)
 
@@ -275,6 +324,7 @@ class LocalHost:
             self._answer,
             self._worker_gone,
         )
+        run.devices[order.worker] = order.devices
         log_bytes = run.spec.log_limit_bytes or self._options.gang_settings.log_bytes
         for process in worker.processes:
             self._processes[process.key] = process
@@ -286,8 +336,9 @@ class LocalHost:
             gpus = run.gpus(order.devices)
             self._containers.start(engine, fork, run.spec, run.place.folder, gpus, is_trial=is_trial)
         else:
-            equipped = self._scratch.equip(fork, is_trial and order.entry is None)
-            self._zygotes.of(run.spec.python).fork(equipped)
+            run_as = run.spec.run_as
+            equipped = self._scratch.equip(fork, is_trial and order.entry is None, is_own=not run_as)
+            self._zygotes.of(run.place.python, run_as).fork(equipped)
 
     def _warn(self, job_id: str, about: str, message: str) -> None:
         self._answer(messages.OwnerWarned(job_id=job_id, about=about, message=message))
@@ -317,8 +368,8 @@ class LocalHost:
             case Forked(key=key, pid=pid) if process is not None:
                 self._limits.forked(process.worker.run, key, pid)
                 process.worker.forked(process, pid)
-            case ValuesPrinted(values=values) if process is not None:
-                process.worker.hear(process, Reported(values=values))
+            case ValuesPrinted(values=values, links=links) if process is not None:
+                process.worker.hear(process, Reported(values=values, links=links))
 
     def _process_gone(self, key: str, status: int, message: str) -> None:
         self._scratch.drop(key)

@@ -1,42 +1,56 @@
 """The files of a job before workers of it start on a host: its folder, its code, its checkpoints.
 
 Workers take their code from `jobs/ID/code`, which looks like the file system's root: what the snapshot has is
-a copy at its own path below it, and other files of the same folders are links to the originals. So a path of
-the code, relative to its own file, leads where it always led, on machines that have the originals. The first
-host that needs the tree makes it, for all of them.
+a copy at its own path below it, and other files of the same folders are links to the originals, unless it was
+uploaded from another machine. A worker that runs as a user makes these links itself, to what that user may
+list. So a path of the code, relative to its own file, leads where it always led, on machines that have the
+originals. The first host that needs the tree makes it, for all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import platform
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import ENOENT
 from pathlib import Path
 
 from swell.executors.gang.host_messages import OpenRun, RunRefused
+from swell.executors.local.accounts.client import AccountRefused, give, make_work
+from swell.executors.local.accounts.messages import CODE_MODE
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.containers.engine import ContainerEngine, ContainerKind, engine_of
+from swell.executors.local.environments import CLOSED, OPEN, found_first, uv_words
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
-from swell.executors.storage import CHECKPOINTS, job_folder
-from swell.model.code import CodeFile, CodeTree, decode_tree, is_within, job_tree_path, object_path, tree_path
+from swell.executors.storage import CHECKPOINTS, is_uploaded, job_folder
+from swell.model.code import (
+    CodeFile,
+    CodeTree,
+    decode_tree,
+    is_within,
+    job_tree_path,
+    object_path,
+    tree_path,
+)
 from swell.model.event import Outcome
 from swell.model.job import JobSpec
 from swell.wire import environ
+from swell.wire.code_links import link_originals, place_in
+from swell.wire.job_inputs import NO_INPUTS, read_inputs
 from swell.wire.lease_end import LEASE_FILE
 from swell.wire.untrusted_files import is_own_folder
 
 CODE_FOLDER = "code"
+#: See `EnvironmentSet.made`.
+Made = Callable[[str, str, str], str]
 #: What is not whole yet is called so.
 PARTIAL = f".{CODE_FOLDER}.partial-"
-#: So many folders above those that were looked through have links too: scripts look into `../data`.
-NUM_LEVELS_ABOVE = 3
-#: A folder above with more entries is no folder of a project.
-MAX_ENTRIES_ABOVE = 1000
-UNLINKED = frozenset({"__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,39 +58,62 @@ class JobPlace:
     """Where a job is on this host."""
 
     folder: Path
+    work: Path  #: where its processes write: the folder itself, or the one in it that is a user's
     first_worker: int  #: no worker of the kind had this number, or a higher one
     workdir: str  #: where its workers run
     entry: str  #: what they run
-    environ: dict[str, str] = field(default_factory=dict)  #: what they are told besides
+    environ: dict[str, str] = field(default_factory=dict, repr=False)  #: what they are told besides
     engine: ContainerEngine | None = None  #: runs their containers; None: they have none
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.folder / CHECKPOINTS
+    python: str = ""  #: their interpreter; empty: this one
 
 
-def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | RunRefused:
+def place_job(options: AgentOptions, order: OpenRun, made: Made) -> JobPlace | RunRefused:
     """Make ready for workers of a run on the host with these options. Call it in the background."""
     spec, host = order.spec, options.joined_as
     on = f"host {host!r}" if host else "this machine"
-    why = lack_of_needs(spec, on) or (_lack_of_paths(spec, on) if host else "")
     try:
+        is_far = is_uploaded(options.storage_dir, spec.code)
+        why = lack_of_needs(spec, on) or (_lack_of_paths(spec, on, is_far) if host else "")
         engine = engine_of(options.containers) if spec.image else None
         if spec.image and engine is None:
             why = why or _lack_of_engine(options.containers, on)
+        if spec.uv and not uv_words():
+            why = why or f"{on} has no program uv, which makes the job's environment; `pip install uv` there"
         if why:
             return RunRefused(run=order.run, outcome=Outcome.LOST, why=why, is_lacking=True)
-        folder = job_folder(options.storage_dir, order.job_id)
-        (folder / CHECKPOINTS).mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = work = job_folder(options.storage_dir, order.job_id)
+        (folder if spec.run_as else folder / CHECKPOINTS).mkdir(mode=0o700, parents=True, exist_ok=True)
+        if spec.run_as:
+            work = make_work(folder, spec.run_as)
         tree = place_code(options.storage_dir, folder, spec)
-        first = next_number(folder, TRIAL if order.is_trial else WORKER)
-        if not host:
-            return JobPlace(folder, first, spec.workdir, spec.entry, engine=engine)
-        variables = {environ.AWAY: host, environ.LEASE: str(options.state_dir / LEASE_FILE)}
+        first = next_number(work, TRIAL if order.is_trial else WORKER)
+        is_closed = bool(spec.run_as and spec.image)  # its container sees no folder that its user could swap
+        if is_closed and engine is not None and engine.name != ContainerKind.DOCKER:
+            raise ValueError(
+                f"the job names an image and runs as a user, and {engine.name} would run it as the account "
+                "of the platform; use docker (`swell up --containers docker`)"
+            )
+        inputs, python = read_inputs(folder) if spec.secrets or spec.uv else NO_INPUTS, spec.python
+        variables = dict(inputs.variables)
+        if tree is not None and spec.run_as and not (is_far or spec.image):
+            variables[environ.LINKED] = json.dumps(tree.roots)
+        if spec.uv:
+            python = made(inputs.requirements, spec.python, CLOSED if spec.run_as else OPEN)
+            variables |= found_first(os.path.dirname(python), dict(spec.env) | variables)
+        if not (host or is_closed or is_far):
+            return JobPlace(folder, work, first, spec.workdir, spec.entry, variables, engine, python)
+        if host or is_far:
+            variables[environ.AWAY] = host or platform.node()
+        if host:
+            variables[environ.LEASE] = str(options.state_dir / LEASE_FILE)
         workdir, entry = (
-            (spec.workdir, spec.entry) if tree is None else _away(tree, folder / CODE_FOLDER, spec)
+            (str(work) if is_closed else spec.workdir, spec.entry)
+            if tree is None
+            else _away(tree, folder / CODE_FOLDER, spec)
         )
-        return JobPlace(folder, first, workdir, entry, variables, engine)
+        return JobPlace(folder, work, first, workdir, entry, variables, engine, python)
+    except (AccountRefused, ConnectionError) as error:  # another host may have this user, or a helper
+        return RunRefused(run=order.run, outcome=Outcome.LOST, why=f"{error} ({on})", is_lacking=bool(host))
     except ValueError as error:
         return RunRefused(run=order.run, outcome=Outcome.FAILED, why=str(error))
     except OSError as error:
@@ -86,20 +123,34 @@ def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | RunRefused:
 
 def lack_of_needs(spec: JobSpec, on: str) -> str:
     """Why a host cannot run this job: a path that it needs is not there. Empty if all are."""
-    missing = next((path for path in spec.needs if not os.path.exists(path)), None)
+    paths = (*spec.needs, *(mount.source for mount in spec.mounts))
+    missing = next((path for path in paths if not _is_there(path)), None)
     if missing is None:
         return ""
-    return f"{missing} is not on {on}, and the job needs it (`needs`); mount it there, or correct the path"
+    field = "needs" if missing in spec.needs else "mount"
+    return f"{missing} is not on {on}, and the job needs it (`{field}`); mount it there, or correct the path"
 
 
-def _lack_of_paths(spec: JobSpec, on: str) -> str:
+def _is_there(path: str) -> bool:
+    """Whether there is something of this name, as far as this account may look."""
+    try:
+        os.stat(path)
+    except PermissionError:  # a user may have closed the folder, whose job sees more
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _lack_of_paths(spec: JobSpec, on: str, is_far: bool) -> str:
     """Live code has the same paths on every host; so has an interpreter."""
-    if spec.python and not (os.path.isfile(spec.python) and os.access(spec.python, os.X_OK)):
+    is_program = os.path.isfile(spec.python) and os.access(spec.python, os.X_OK)
+    if spec.python and not (_is_there(spec.python) if spec.run_as else is_program):
         return (
             f"its interpreter {spec.python} (`python`) is no program on {on}; install it there under the "
             "same path, or leave `python` out: then it is the one that Swell runs with there"
         )
-    if spec.image and not os.path.isdir(spec.workdir):
+    if spec.image and not is_far and not os.path.isdir(spec.workdir):
         return (
             f"its workdir {spec.workdir} is not on {on}, and its container shows it; use a path that all "
             "hosts have"
@@ -122,12 +173,14 @@ def _lack_of_engine(choice: ContainerKind, on: str) -> str:
         raise ValueError(
             "the job names an image, and this platform runs no containers (`swell up --containers off`)"
         )
-    names = "docker or podman" if choice is ContainerKind.AUTO else choice
+    names = "docker, podman or apptainer" if choice is ContainerKind.AUTO else choice
     return f"{on} has no program that runs containers, and the job names an image: install {names} there"
 
 
 def _away(tree: CodeTree, code: Path, spec: JobSpec) -> tuple[str, str]:
     """Return where workers run, and what: in the job's own folder if it is here, else in the snapshot."""
+    if tree.uploaded_by or (spec.run_as and spec.image):
+        return str(place_in(code, tree.roots[0])), _entry(tree, code, spec)
     if spec.image and (missing := next((root for root in tree.roots if not os.path.isdir(root)), None)):
         raise FileNotFoundError(ENOENT, "its container shows this folder, which is not there", missing)
     real = os.path.realpath(spec.workdir)
@@ -173,7 +226,7 @@ def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> CodeTree | None:
     code, manifest = job_dir / CODE_FOLDER, tree_path(storage, spec.code)
     tree = decode_tree(manifest.read_bytes()) if manifest.exists() else None
     if os.path.lexists(code):
-        if not is_own_folder(code):
+        if not (is_own_folder(code) or spec.run_as):  # then only this account writes above it
             raise ValueError(f"{code} is no folder that Swell has made; remove it, and submit the job again")
         return tree
     if tree is None:
@@ -183,10 +236,13 @@ def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> CodeTree | None:
     partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=job_dir))
     try:
         _fill(partial, tree, storage)
-        _link_originals(partial, tree)
+        if not (tree.uploaded_by or spec.run_as):
+            link_originals(partial, tree.roots)
+        if spec.run_as:
+            give(partial, spec.run_as, CODE_MODE)
         partial.rename(code)
     except OSError:
-        if not is_own_folder(code):
+        if not code.is_dir():
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -201,37 +257,6 @@ def _fill(partial: Path, tree: CodeTree, storage: Path) -> None:
         _copy(object_path(storage, file.digest), place_in(partial, path), file)
     for path, target in tree.links.items():
         place_in(partial, path).symlink_to(target)
-
-
-def _link_originals(partial: Path, tree: CodeTree) -> None:
-    children = tree.children()
-    for root in tree.roots:
-        for folder in (folder for folder in children if is_within(folder, root)):
-            _link(partial, folder, _names(folder))
-        for above in list(Path(root).parents)[:-1][:NUM_LEVELS_ABOVE]:
-            if len(names := _names(str(above))) <= MAX_ENTRIES_ABOVE:
-                _link(partial, str(above), names)
-
-
-def _names(folder: str) -> list[str]:
-    """Empty of a folder that is gone by now, or may not be read."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _link(partial: Path, folder: str, names: list[str]) -> None:
-    """Link the entries of a folder that the snapshot does not have."""
-    for name in names:
-        link = place_in(partial, os.path.join(folder, name))
-        if name not in UNLINKED and not os.path.lexists(link):
-            link.symlink_to(os.path.join(folder, name))
-
-
-def place_in(code: Path, path: str) -> Path:
-    """Return where a path of the machine lies in the tree `code`."""
-    return code / path.lstrip("/")
 
 
 def _copy(kept: Path, to: Path, file: CodeFile) -> None:

@@ -67,8 +67,15 @@ class AgentOptions(PlatformSettings, frozen=True, kw_only=True):
 
     @property
     def reached_at(self) -> str:
-        """IP address at which workers on other hosts reach those of this machine."""
-        return self.advertise or advertised_by(self.listen)
+        """IP address at which workers on other hosts reach those of this machine.
+
+        Without another one that at which hosts join: a name, or all addresses of the machine, say nothing.
+        """
+        host = self.advertise or urlsplit(f"//{self.listen}").hostname or ""
+        try:
+            return LOOPBACK if ip_address(host).is_unspecified else host
+        except ValueError:
+            return LOOPBACK
 
     @property
     def of_platform(self) -> PlatformSettings:
@@ -80,16 +87,3 @@ class AgentOptions(PlatformSettings, frozen=True, kw_only=True):
 def decode_options(text: bytes) -> AgentOptions:
     """The options that `AgentOptions.encoded` has written."""
     return msgspec.json.decode(text, type=AgentOptions, dec_hook=lambda kind, said: kind(said))
-
-
-def advertised_by(listen: str) -> str:
-    """The address of an agent for workers on other hosts: the one at which hosts join, if it is an address.
-
-    `listen`: ADDRESS:PORT, or empty. A name, or all addresses of the machine, say nothing of it.
-    """
-    host = urlsplit(f"//{listen}").hostname or ""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return LOOPBACK
-    return LOOPBACK if address.is_unspecified else host

@@ -22,18 +22,8 @@ from importlib import import_module
 
 import msgspec
 
+from swell.executors.controller import protocol
 from swell.executors.controller.controller import Controller
-from swell.executors.controller.protocol import (
-    Acknowledge,
-    Attach,
-    BindDevices,
-    DevicesWanted,
-    FirstLine,
-    Perform,
-    Performed,
-    RemoveHost,
-    ToAgent,
-)
 from swell.executors.limited_log import LimitedLog, log_to_stderr
 from swell.executors.local.agent.address import AgentAddress, AgentRunning, address_path, hold_lock
 from swell.executors.local.agent.door import Door, DoorError
@@ -42,7 +32,6 @@ from swell.executors.local.agent.host import LocalHost, is_same
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, decode_options
 from swell.executors.local.limits.allocation import confine
 from swell.executors.local.lines import LineLink
-from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
 from swell.wire.whole_files import write_whole
 
@@ -53,8 +42,7 @@ HOST = "local"
 NewDoor = Callable[[Controller, AgentOptions, str], Door]
 
 log = logging.getLogger("swell.agent")
-_first_line = msgspec.json.Decoder(FirstLine).decode
-_from_daemon = msgspec.json.Decoder(ToAgent).decode
+_from_daemon = msgspec.json.Decoder(protocol.ToAgent).decode
 
 
 class WorkerSupervisor:
@@ -67,17 +55,17 @@ class WorkerSupervisor:
         self.stopped = asyncio.Event()
         self._options = options
         self._daemon: LineLink | None = None
-        self._controller = Controller(options.state_dir, options.gang_settings, self.boot_id)
-        self._handshakes = Handshakes(self._identify)
-        self._host = LocalHost(options, lock_fd, partial(self._controller.hear, HOST))
-        self._controller.join_host(HOST, self._host.tell)
-        self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
+        self.controller = Controller(options.state_dir, options.gang_settings, self.boot_id)
+        self._handshakes = Handshakes(msgspec.json.Decoder(protocol.FirstLine).decode, self._admit)
+        self.host = LocalHost(options, lock_fd, partial(self.controller.hear, HOST))
+        self.controller.join_host(HOST, self.host.tell)
+        self._door = None if new_door is None else new_door(self.controller, options, self.boot_id)
         self._ticking: dict[str, tuple[Callable[[], None], LimitedLog]] = {
-            "the host of this machine": (self._host.tick, LimitedLog()),
-            "the controller": (self._controller.tick, LimitedLog()),
+            "the host of this machine": (self.host.tick, LimitedLog(log.exception)),
+            "the controller": (self.controller.tick, LimitedLog(log.exception)),
         }
         if self._door is not None:
-            self._ticking["the door of the engine"] = (self._door.tick, LimitedLog())
+            self._ticking["the door of the engine"] = (self._door.tick, LimitedLog(log.exception))
         self.hosts_address = ""  #: where hosts join
 
     # ------------------------------------------------------------ life
@@ -87,7 +75,7 @@ class WorkerSupervisor:
         port = await self._handshakes.listen(LOOPBACK)
         if self._door is not None:
             self.hosts_address = await self._door.open()
-        self._host.start(f"{LOOPBACK}:{port}")
+        self.host.start(f"{LOOPBACK}:{port}")
         loop.call_later(TICK_S, self._tick)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stopped.set)
@@ -95,7 +83,7 @@ class WorkerSupervisor:
 
     async def shut_down(self) -> None:
         """Every process of ours is gone when this returns."""
-        ends = [self._host.shut_down(), *([self._door.close()] if self._door is not None else [])]
+        ends = [self.host.shut_down(), *([self._door.close()] if self._door is not None else [])]
         await asyncio.gather(*ends)
         await self._handshakes.close()
 
@@ -104,58 +92,48 @@ class WorkerSupervisor:
         for part, (tick, failures) in self._ticking.items():
             try:
                 tick()
-            except Exception:  # it keeps nothing else from going on, and is tried again
-                if failures.take():
-                    log.exception("%s failed; it goes on once it does not", part)
+            except Exception:  # noqa: BLE001 - it keeps nothing else from going on, and is tried again
+                failures("%s failed; it goes on once it does not", part)
 
     # ------------------------------------------------------------ who is at the door
-    def _identify(self, link: LineLink, line: bytes) -> None:
+    def _admit(self, link: LineLink, hello: protocol.Attach | Hello) -> bool:
         """The first line says who it is; one without the right token gets no answer."""
-        try:
-            hello = _first_line(line)
-        except NO_MESSAGE:
-            link.refuse("its first line is no message")
-            return
-        if isinstance(hello, Attach) and is_same(hello.token, self.token):
+        if isinstance(hello, Hello):
+            return self.host.admit(link, hello)
+        if is_right := is_same(hello.token, self.token):
             self._attach(link, hello)
-        elif not isinstance(hello, Hello) or not self._host.admit(link, hello):
-            link.refuse("wrong token")
+        return is_right
 
     # ------------------------------------------------------------ the daemon
-    def _attach(self, link: LineLink, hello: Attach) -> None:
+    def _attach(self, link: LineLink, hello: protocol.Attach) -> None:
         if self._daemon is not None:
             self._daemon.close()
         self._daemon = link
         link.heard, link.closed = self._hear_daemon, self._lose_daemon
-        self._controller.attach(link, hello.session)
+        self.controller.attach(link, hello.session)
 
     def _lose_daemon(self, link: LineLink) -> None:
-        self._controller.detach(link)
+        self.controller.detach(link)
         if self._daemon is link:
             self._daemon = None
 
     def _hear_daemon(self, link: LineLink, line: bytes) -> None:
-        message = _from_daemon(line)
-        if isinstance(message, Acknowledge):
-            self._controller.acknowledge(message.number)
-        elif isinstance(message, BindDevices):
-            self._host.offer(message.bindings)
-        elif isinstance(message, RemoveHost):
-            self._remove_host(message.name)
-        elif isinstance(message, DevicesWanted):
-            if self._door is not None:
-                self._door.want_devices(message.num)
-        elif isinstance(message, Perform):
-            num_performed = self._controller.perform(message.number, message.command)
-            link.send(Performed(number=num_performed))
-
-    def _remove_host(self, name: str) -> None:
-        """What comes of it, the daemon hears by `NodeLost`."""
-        try:
-            if self._door is not None:
-                self._door.remove(name)
-        except DoorError as error:  # it is gone already
-            log.warning("cannot remove host %s: %s", name, error)
+        match _from_daemon(line):
+            case protocol.Acknowledge(number=number):
+                self.controller.acknowledge(number)
+            case protocol.BindDevices(bindings=bindings):
+                self.host.offer(bindings)
+            case protocol.RemoveHost(name=name) if self._door is not None:
+                try:  # what comes of it, the daemon hears by `NodeLost`
+                    self._door.remove(name)
+                except DoorError as error:  # it is gone already
+                    log.warning("cannot remove host %s: %s", name, error)
+            case protocol.TestDevices() as order:
+                self.controller.test_devices(order)
+            case protocol.DevicesWanted(num=num) if self._door is not None:
+                self._door.want_devices(num)
+            case protocol.Perform(number=number, command=command):
+                link.send(protocol.Performed(number=self.controller.perform(number, command)))
 
 
 async def serve(options: AgentOptions, lock_fd: int) -> None:
@@ -166,7 +144,6 @@ async def serve(options: AgentOptions, lock_fd: int) -> None:
         port=port,
         pid=os.getpid(),
         token=supervisor.token,
-        boot_id=supervisor.boot_id,
         hosts=supervisor.hosts_address,
         fixed=options.fixed,
     )

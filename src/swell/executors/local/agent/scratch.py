@@ -1,9 +1,10 @@
-"""Folders for as long as the process lives that they are for: they go when it is gone, whatever ended it.
+"""Folders for as long as the process lives that they are for: its zygote makes them, they go when it is gone.
 
 A trial run writes in one instead of the job's working directory (`mirror`), and another one takes the place
 of its temporary directory. Every worker has one for the sockets of its loader's processes, which leave them
 behind when they are killed. Sockets need short paths (107 bytes), so these folders are in the machine's
-temporary directory, in one that is named after the state folder; the others are in the state folder.
+temporary directory, in one that is named after the state folder; the others are in the state folder. Those of
+another user are in the temporary directory of their zygote, which removes them itself.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ import msgspec
 from swell.executors.local.limits.control_groups import platform_prefix
 from swell.executors.local.zygote.messages import Fork
 from swell.wire import environ
-from swell.wire.private_files import remove_room
-from swell.wire.untrusted_files import is_own_folder
+from swell.wire.untrusted_files import is_own_folder, remove_folder
 
 log = logging.getLogger("swell.agent")
 
@@ -49,24 +49,23 @@ class Scratch:
         except OSError as error:
             log.warning("cannot make folders for workers' temporary files: %s", error)
 
-    def equip(self, fork: Fork, is_trial: bool) -> Fork:
-        """The same request, with folders for the worker; `is_trial`: it runs a script on trial."""
+    def equip(self, fork: Fork, is_trial: bool, is_own: bool = True) -> Fork:
+        """The same request, with folders for the worker.
+
+        Args:
+            is_trial: it runs a script on trial.
+            is_own: it runs as this user.
+        """
         number = str(next(self._numbers))
-        sockets = self._made(self._temporary, number)
+        sockets, mirror = number, f"{number}/mirror"
+        if is_own:
+            tops = (self._temporary, self._own if is_trial else None)
+            sockets, mirror = (str(top / number) if top else "" for top in tops)
+            self._folders[fork.key] = [Path(path) for path in (sockets, mirror) if path]
         if not is_trial:
-            self._folders[fork.key] = [sockets] if sockets else []
-            return msgspec.structs.replace(fork, sockets=str(sockets or ""))
-        mirror, temporary = self._made(self._own, number), self._made(sockets, "tmp")
-        self._folders[fork.key] = [folder for folder in (sockets, mirror) if folder]
-        variables = {environ.TRIAL: "1", environ.WORKDIR: fork.workdir, environ.MIRROR: str(mirror or "")}
-        if temporary is not None:
-            variables["TMPDIR"] = str(temporary)
-        return msgspec.structs.replace(
-            fork,
-            sockets=str(sockets or ""),
-            mirror=str(mirror or ""),
-            environ=fork.environ | variables,
-        )
+            return msgspec.structs.replace(fork, sockets=sockets)
+        told = {environ.TRIAL: "1", environ.WORKDIR: fork.workdir}
+        return msgspec.structs.replace(fork, sockets=sockets, mirror=mirror, environ=fork.environ | told)
 
     def drop(self, key: str) -> None:
         """The worker is gone."""
@@ -77,19 +76,9 @@ class Scratch:
         """Every worker is gone."""
         _remove([folder for folder in (self._own, self._temporary) if folder is not None])
 
-    def _made(self, parent: Path | None, name: str) -> Path | None:
-        if parent is None:
-            return None
-        try:
-            (parent / name).mkdir(mode=0o700)
-        except OSError as error:
-            log.warning("a worker does without a folder of its own: %s", error)
-            return None
-        return parent / name
-
 
 def _remove(folders: list[Path]) -> None:
     """Remove those that are folders of this user, and no links to any."""
     for folder in folders:
         if is_own_folder(folder):
-            remove_room(folder)  # what is left goes with the agent
+            remove_folder(folder)  # what is left goes with the agent

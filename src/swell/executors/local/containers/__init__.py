@@ -1,1 +1,1 @@
-"""Jobs that run in containers of their own, by Docker or Podman."""
+"""Jobs that run in containers of their own, by Docker, Podman or Apptainer."""

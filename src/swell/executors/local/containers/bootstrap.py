@@ -41,6 +41,7 @@ def run(order: "dict[str, Any]") -> None:
     """Become the worker."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), STDIN)
     os.environ.update(order["environ"])
+    os.makedirs(os.environ.get("SWELL_OUTPUT", "/tmp"), mode=0o700, exist_ok=True)  # noqa: S108
     module, _, function = order["call"].partition(":")
     sys.exit(getattr(import_module(module), function)(order["entry"], order["args"]))
 
@@ -60,6 +61,9 @@ def watch(pid: int) -> int:
 
 def find_packages(order: "dict[str, Any]") -> str:
     """Let Swell and torch be found. Returns what is missing, in words; empty if nothing is."""
+    if order["is_command"]:  # what starts it needs the standard library and Swell's own folder
+        sys.path += order["packages"][:1]
+        return ""
     version = order["version"]
     remedy = f"install 'swell[torch]=={version}' in it"
     if importlib.util.find_spec("swell") is not None:

@@ -1,8 +1,13 @@
-"""A program that runs containers. Docker and Podman take the same words for all that is used here."""
+"""A program that runs containers.
+
+Docker and Podman take the same words for all that is used here. Apptainer has no daemon, and containers of no
+name: their processes are children of the program.
+"""
 
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -19,9 +24,10 @@ ANSWER_WITHIN_S = 30.0
 class ContainerKind(StrEnum):
     """Which program runs containers (`swell up --containers`)."""
 
-    AUTO = "auto"  #: Docker where it is installed, else Podman
+    AUTO = "auto"  #: the first that is installed
     DOCKER = "docker"
     PODMAN = "podman"
+    APPTAINER = "apptainer"
     OFF = "off"  #: none: jobs that name an image fail
 
 
@@ -29,7 +35,10 @@ class ContainerKind(StrEnum):
 _QUESTIONS = {
     ContainerKind.DOCKER: ("version", "--format", "{{.Server.Version}}"),
     ContainerKind.PODMAN: ("info", "--format", "{{.Version.Version}}"),
+    ContainerKind.APPTAINER: ("--version",),
 }
+#: Exit status of Apptainer where it could start nothing.
+APPTAINER_FAILED = 255
 
 
 class EngineUnavailable(RuntimeError):
@@ -51,6 +60,10 @@ class ContainerEngine:
     def is_podman(self) -> bool:
         return self.name == ContainerKind.PODMAN
 
+    @property
+    def is_apptainer(self) -> bool:
+        return self.name == ContainerKind.APPTAINER
+
     def call(self, *words: str, limit_s: float = ANSWER_WITHIN_S) -> tuple[str, str]:
         """Return its output, and the last line of its complaint, which is empty if it did what was asked.
 
@@ -68,8 +81,17 @@ class ContainerEngine:
         output, complaint = (text.decode(errors="replace").strip() for text in (done.stdout, done.stderr))
         return output, (complaint or "it does not say why").splitlines()[-1] if done.returncode else ""
 
-    def user_words(self) -> Sequence[str]:
-        """Options of `run`: the container's user is this one, so that what it writes belongs to it."""
+    def user_words(self, user: str = "") -> Sequence[str]:
+        """Options of `run`: what it writes belongs to this user; empty: the one of this process.
+
+        Raises ValueError: this machine has no such user.
+        """
+        if user:
+            try:
+                entry = pwd.getpwnam(user)
+            except KeyError:
+                raise ValueError(f"this machine has no user {user!r}") from None
+            return "--user", f"{entry.pw_uid}:{entry.pw_gid}"
         mapped = ("--userns", "keep-id") if self.is_podman and os.geteuid() else ()
         return (*mapped, "--user", f"{os.geteuid()}:{os.getegid()}")
 
@@ -81,11 +103,19 @@ class ContainerEngine:
 
     def main_pid(self, container: str) -> int | None:
         """Return the pid of a container's first process, as this process sees it; None if it does not run."""
+        if self.is_apptainer:  # it is a child of the program, and in the groups of that
+            return None
         output, error = self.call("inspect", "--format", "{{.State.Pid}}", container)
         return None if error or not output.isdecimal() else int(output) or None
 
     def check_image(self, image: str) -> None:
         """Raises EngineUnavailable; ValueError: this machine has no such image."""
+        if self.is_apptainer:
+            if not (os.path.isfile(image) or "://" in image):
+                raise ValueError(
+                    f"there is no image {image} on this machine: Apptainer runs PATH.sif or docker://NAME"
+                )
+            return
         if self.call("image", "inspect", "--format", "{{.Id}}", image)[1]:
             offer = _offer(ContainerKind(self.name))
             if offer.is_offered:
@@ -95,6 +125,8 @@ class ContainerEngine:
 
     def remove(self, container: str) -> str:
         """End a container, with all its processes; return why it may still be there. Empty: there is none."""
+        if self.is_apptainer:  # the zygote has ended what was left of a child of its own
+            return ""
         _, error = self.call("rm", "--force", container)
         if not error:
             return ""

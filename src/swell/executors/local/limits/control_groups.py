@@ -2,7 +2,8 @@
 
 Of version 1 the CPU alone is used, whose controller has a hierarchy of its own. Version 2 has one hierarchy,
 in which a group hands its controllers down or has processes: the group in which the agent was started has to
-be delegated to its user, and its processes are moved to a leaf (`LEAF`) first.
+be delegated to its user, and its processes are moved to a leaf (`LEAF`) first. What of this a machine offers
+is told, and why not the rest.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import hashlib
 import itertools
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from swell.executors.local.limits.allocation import PERIOD_US, quota_us
-from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter, started_by
-from swell.executors.local.processes.listing import is_alive
+from swell.executors.local.limits.allocation import PERIOD_US, available_cores, quota_us
+from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter
+from swell.executors.local.machine_offer import MachineOffer
+from swell.executors.local.processes.listing import is_alive, started_by
+from swell.model.errors import InvalidOption
 from swell.model.target import ShareKind
-from swell.wire.group_places import GroupFiles, numbers
+from swell.wire.group_places import UNIFIED, GroupFiles, GroupPlace, group_places, numbers
 
 PREFIX = "swell-"
 #: The controllers.
@@ -29,6 +32,16 @@ CPU, MEMORY = "cpu", "memory"
 LEAF = "swell-processes"
 #: A process may be started while others are moved.
 MOST_ROUNDS = 20
+
+#: systemd marks the groups that it leaves to others; the second one is for older versions.
+DELEGATED = ("user.delegate", "trusted.delegate")
+SCOPE = "start the platform with `systemd-run --user --scope -p Delegate=yes swell up ...`"
+
+#: What an agent without control groups cannot do.
+LACK = (
+    "CPU shares are not enforced, because control groups cannot be used: `swell doctor` says why, and what "
+    "to do; `--cpu-shares off` asks for none"
+)
 
 log = logging.getLogger("swell.agent")
 
@@ -62,7 +75,9 @@ class ControlGroups(Limiter):
         """Make the platform's group, and remove those of agents that have ended. Raises OSError."""
         self.prepare()
         for folder in self.files.inner(self.folder.parent):
-            if _is_of_ended(folder.name):
+            # Where the number is another process's now the group stays until that one ends, too.
+            pid = folder.name.removeprefix(PREFIX).rpartition("-")[2]
+            if folder.name.startswith(PREFIX) and pid.isdecimal() and not is_alive(int(pid)):
                 remove_tree(self.files, folder)
 
     def group(self, name: str) -> ControlGroup:
@@ -90,15 +105,6 @@ class ControlGroups(Limiter):
     def quota_settings(self, cpu_us: int) -> dict[str, str]:
         """Return what to write to which files of a group for so much CPU time in each `PERIOD_US`."""
         raise NotImplementedError
-
-
-def _is_of_ended(name: str) -> bool:
-    """Whether a group is called as one of an agent that no longer runs.
-
-    Where the number is another process's now the group stays until that one ends, too.
-    """
-    pid = name.removeprefix(PREFIX).rpartition("-")[2]
-    return name.startswith(PREFIX) and pid.isdecimal() and not is_alive(int(pid))
 
 
 def remove_tree(files: GroupFiles, folder: Path) -> None:
@@ -203,3 +209,89 @@ class CgroupV2(ControlGroups):
 def is_root(folder: Path) -> bool:
     """Whether it is the machine's topmost group, and not just a container's: that one has no type."""
     return not (folder / "cgroup.type").exists()
+
+
+# ---------------------------------------------------------------- what the machine offers
+def limiter_offers(files: GroupFiles | None = None, pid: int | None = None) -> tuple[MachineOffer, ...]:
+    """The first that is offered is used. `pid`: to which process; None: to this one."""
+    files = files or GroupFiles()
+    places = group_places(files, pid)
+    return (_offer_of_v2(files, places), _offer_of_v1(files, places))
+
+
+def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None:
+    """Raises InvalidOption: cores cannot be shared like this here."""
+    num_cores = available_cores()
+    if sharing.cores is not None and sharing.cores not in range(1, num_cores + 1):
+        raise InvalidOption(
+            f"--cores {sharing.cores:g}: this process may use {num_cores} cores; "
+            f"name a whole number up to {num_cores}, or 0 for all of them"
+        )
+    groups = limiter_offers(files) if sharing.mode is ShareKind.QUOTA else ()
+    if groups and not any(offer.is_offered for offer in groups):
+        why = "; ".join(f"{offer.name}: {offer.why_not}" for offer in groups)
+        raise InvalidOption(
+            f"--cpu-shares quota needs control groups, and this machine offers none ({why}); choose weight"
+        )
+
+
+def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None = None) -> Limiter:
+    """The best one that works. Never raises: in the end usage is measured, and nothing is limited."""
+    if sharing.mode is ShareKind.OFF:
+        return Limiter()
+    files = files or GroupFiles()
+    places = group_places(files)
+    groups: CgroupV1 | CgroupV2
+    if _offer_of_v2(files, places).is_offered:
+        groups = CgroupV2(files, top_of(places[UNIFIED].folder), sharing, state_dir)
+    elif _offer_of_v1(files, places).is_offered:
+        groups = CgroupV1(files, places[CPU].folder, sharing, state_dir)
+    else:
+        return Limiter(LACK)
+    try:
+        groups.begin()
+    except OSError as error:
+        log.warning("%s cannot be used (%s): CPU shares are not enforced", groups.name, error)
+        groups.close()
+        return Limiter(LACK)
+    return groups
+
+
+# ------------------------------------------------------------ version 2
+def _offer_of_v2(files: GroupFiles, places: Mapping[str, GroupPlace]) -> MachineOffer:
+    place = places.get(UNIFIED)
+    if place is None:
+        return MachineOffer(name=CgroupV2.name, why_not="it is not mounted")
+    top = top_of(place.folder)
+    try:
+        why_not, remedy = _obstacle_of_v2(files, top, place.is_top, CPU in places)
+    except OSError as error:
+        why_not, remedy = f"{top} cannot be read ({error.strerror})", ""
+    return MachineOffer(name=CgroupV2.name, why_not=why_not, remedy=remedy, note=f"below {top}")
+
+
+def _obstacle_of_v2(files: GroupFiles, top: Path, is_top: bool, is_hybrid: bool) -> tuple[str, str]:
+    """What is in the way, and the remedy; both are empty if nothing is."""
+    if CPU not in files.read(top / "cgroup.controllers").split():
+        if is_hybrid:
+            return "the controller cpu is one of version 1 on this machine", ""
+        return f"the controller cpu is not delegated to {top}", SCOPE
+    needed = (top, top / "cgroup.procs", top / "cgroup.subtree_control")
+    if not all(map(files.can_write, needed)):
+        return f"this user cannot write {top}", SCOPE
+    is_ready = CPU in files.read(top / "cgroup.subtree_control").split()
+    is_own = is_top or is_root(top) or any(files.has_mark(top, mark) for mark in DELEGATED)
+    if not is_ready and not is_own and files.pids(top):
+        return f"{top} is not delegated, and its processes are not ours to move", SCOPE
+    return "", ""
+
+
+# ------------------------------------------------------------ version 1
+def _offer_of_v1(files: GroupFiles, places: Mapping[str, GroupPlace]) -> MachineOffer:
+    why_not = remedy = ""
+    if (place := places.get(CPU)) is None:
+        why_not = "its controller cpu is not mounted"
+    elif not files.can_write(place.folder):
+        why_not = f"this user cannot write {place.folder}"
+        remedy = "let root make a group in it, give it to this user, and start the platform in that"
+    return MachineOffer(name=CgroupV1.name, why_not=why_not, remedy=remedy, note="memory is not limited")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
-from swell.model.errors import InvalidOption
+from swell.executors.local.processes.listing import started_by
 from swell.model.target import ShareKind
 from swell.model.usage import GangUsage
 
@@ -34,10 +31,6 @@ class CoreSharing:
 NO_MEMORY_LIMIT = (
     "only control groups of version 2 limit the memory of a gang, where the controller memory is delegated"
 )
-
-
-class LimitsError(InvalidOption):
-    """What was asked for cannot be had on this machine; the text names the rule and the remedy."""
 
 
 class GangGroup:
@@ -146,26 +139,3 @@ def _read(pid: int) -> tuple[ProcessSums, int] | None:
     except psutil.Error:
         return None
     return ProcessSums(cpu_s, moved.read_bytes, moved.write_bytes), resident
-
-
-def started_by(pids: Iterable[int]) -> list[int]:
-    """Live children of these processes, their children, and so on, as long as no other adopts them.
-
-    psutil looks at every process of the machine for that.
-    """
-    found, unseen = [], list(pids)
-    while unseen:
-        children = _children(unseen.pop())
-        found += children
-        unseen += children
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    """The kernel lists them by the thread that has started them."""
-    found: list[int] = []
-    with suppress(OSError):  # the process is gone
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with suppress(OSError):
-                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
-    return found

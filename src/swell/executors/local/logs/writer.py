@@ -27,12 +27,6 @@ FILES_OF_JOB = 32
 NEWLINE = ord("\n")
 
 
-def gap_line(num_bytes: int, why: str, is_line_begun: bool) -> bytes:
-    """What stands in a log in place of so many bytes of it."""
-    begin = "\n" if is_line_begun else ""
-    return f"{begin}[swell: {num_bytes} bytes of output were dropped here: {why}]\n".encode()
-
-
 class LogWriter:
     """Appends to a log. `flush` alone touches the disk, in a thread, and no call fails because of it.
 
@@ -148,7 +142,9 @@ class LogWriter:
     def _next(self) -> bytes:
         with self._lock:
             if self._num_lost and not self._waiting:
-                self._waiting += gap_line(self._num_lost, self._lost_why, not self._ends_line)
+                begin, why = "" if self._ends_line else "\n", self._lost_why
+                gap = f"{begin}[swell: {self._num_lost} bytes of output were dropped here: {why}]\n"
+                self._waiting += gap.encode()
                 self._num_lost = 0
             return bytes(self._waiting[: min(CHUNK_BYTES, self._piece_bytes or CHUNK_BYTES)])
 

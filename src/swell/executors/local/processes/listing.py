@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,15 @@ def find_process(pid: int) -> ProcessEntry | None:
     return ProcessEntry(pid, state, int(parent), int(group))
 
 
+def user_of(pid: int) -> int | None:
+    """Real user of a process, by number; None: it is gone. The owner of its /proc/PID may be root instead."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return next(int(line.split()[1]) for line in lines if line.startswith("Uid:"))
+
+
 def list_processes() -> Iterator[ProcessEntry]:
     """All processes in /proc; a process that ends meanwhile may be missing."""
     for name in os.listdir("/proc"):
@@ -62,3 +71,18 @@ def kill(pid: int) -> None:
     """SIGKILL; no effect on one that is gone, or that is another user's."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
+
+
+def started_by(pids: Iterable[int]) -> list[int]:
+    """Live children of these processes, their children, and so on, as long as no other adopts them.
+
+    psutil looks at every process of the machine for that.
+    """
+    found = list(pids)
+    num_begun = len(found)
+    for pid in found:  # to which their children are added
+        with contextlib.suppress(OSError):  # the process is gone
+            for thread in os.listdir(f"/proc/{pid}/task"):  # the kernel lists them by who has started them
+                with contextlib.suppress(OSError):
+                    found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return found[num_begun:]

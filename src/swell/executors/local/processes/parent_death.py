@@ -8,6 +8,7 @@ import signal
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -24,6 +25,11 @@ def die_with_parent(parent_pid: int) -> None:
 def adopt_orphans() -> None:
     """Make this process, and not init, the parent of its descendants whose own parent ends from now on."""
     _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
+
+
+def gain_nothing() -> None:
+    """Have no program that this process executes, or its children, get rights that it lacks."""
+    _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
 
 
 def _prctl(name: str, option: int, argument: int) -> None:

@@ -8,13 +8,14 @@ and starts no program shows the mark of the zygote.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from swell.executors.local.processes.listing import find_process, is_alive, kill, list_processes
+from swell.executors.local.processes.listing import find_process, is_alive, kill, list_processes, started_by
 from swell.wire.environ import MARK
 
 AGENT_MODULE = "swell.executors.local.agent.process"
@@ -58,19 +59,38 @@ def end_strays(state_dir: Path) -> int:
 
 def kill_marked(is_meant: Callable[[ProcessMark], bool]) -> list[int]:
     """Kill every process with a mark that is meant, and what they start meanwhile. Returns their pids."""
-    killed: list[int] = []
-    while True:
-        found = [
+    return _kill_all(
+        lambda: [
             process.pid
             for process in list_processes()
-            if not process.is_dead and process.pid not in (os.getpid(), *killed)
+            if not process.is_dead and process.pid != os.getpid()
             if (mark := read_mark(process.pid)) is not None and is_meant(mark)
         ]
-        if not found:
-            return killed
+    )
+
+
+def kill_started_by(pid: int) -> None:
+    """Kill all that a process has started, and what that starts meanwhile."""
+    _kill_all(lambda: started_by([pid]))
+
+
+def _kill_all(find: Callable[[], list[int]]) -> list[int]:
+    killed: list[int] = []
+    while found := [pid for pid in find() if pid not in killed]:
         for pid in found:
             kill(pid)
         killed += found
+    return killed
+
+
+def end_children() -> None:
+    """Kill all that this process, which adopts orphans, has started, and wait until it is gone."""
+    give_up_s = time.monotonic() + GONE_WITHIN_S
+    with contextlib.suppress(ChildProcessError):  # none is left
+        while time.monotonic() < give_up_s:
+            kill_started_by(os.getpid())
+            if not os.waitpid(-1, os.WNOHANG)[0]:
+                time.sleep(POLL_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +109,10 @@ class ProcessMark:
 
 def parse_mark(text: str) -> ProcessMark | None:
     """None if it is no mark."""
-    parts = text.split(":", 3)
-    if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()):
-        return None
-    return ProcessMark(int(parts[0]), parts[1], int(parts[2]), parts[3])
+    with contextlib.suppress(ValueError):
+        agent_pid, zygote_id, worker, state_dir = text.split(":", 3)
+        return ProcessMark(int(agent_pid), zygote_id, int(worker), state_dir)
+    return None
 
 
 def read_mark(pid: int) -> ProcessMark | None:
@@ -102,14 +122,5 @@ def read_mark(pid: int) -> ProcessMark | None:
     except OSError:
         return None
     name = f"{MARK}=".encode()
-    found = next((variable for variable in variables if variable.startswith(name)), None)
-    return None if found is None else parse_mark(os.fsdecode(found[len(name) :]))
-
-
-def own_mark() -> ProcessMark:
-    """Raises RuntimeError if this process was started without a mark."""
-    text = os.environ.get(MARK, "")
-    mark = parse_mark(text)
-    if mark is None:
-        raise RuntimeError(f"the environment variable {MARK} is {text!r} and no mark of a zygote")
-    return mark
+    found = next((variable for variable in variables if variable.startswith(name)), name)
+    return parse_mark(os.fsdecode(found[len(name) :]))

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -21,15 +22,23 @@ import msgspec
 
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.gang_record import signal_name
+from swell.executors.local.accounts.client import AccountRefused, KeptProcess, start
+from swell.executors.local.accounts.messages import ENVIRON, ZygoteRequest
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import read_tail
+from swell.executors.local.processes.listing import user_of
 from swell.executors.local.processes.strays import ProcessMark, kill_marked
 from swell.executors.local.zygote.messages import Answer, Exited, Fork, Forked, Signal, Warm, WorkerAnswer
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 from swell.wire.environ import MARK
+from swell.wire.lines import NO_MESSAGE
 
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
 REAP_S = 5.0
+#: A user's zygote that has not ended a worker within this time after it was told to is ended with all of it.
+OBEYED_S = 15.0
+#: A user's zygote is ended that has had no worker for so long.
+IDLE_S = 300.0
 
 TORCH_VARIABLES = {
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking CUDA itself would start it, before the fork
@@ -46,8 +55,14 @@ DEFAULT_VARIABLES = {
     "PYTHONHASHSEED": "0",
 }
 
+#: Of workers, and not of a command that is none.
+OF_WORKERS = DEFAULT_VARIABLES | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
+
 #: Modules that are there for any interpreter; what else is preloaded was chosen for the platform's.
 EVERYWHERE = frozenset({"swell", "torch"})
+
+#: Its own child, or another user's that a keeper has.
+ZygoteProcess = subprocess.Popen[bytes] | KeptProcess
 
 log = logging.getLogger("swell.agent")
 _decode = msgspec.json.Decoder(Answer).decode
@@ -65,41 +80,60 @@ class ZygoteProgram:
     modules: Sequence[str]
     log_path: Path
     lock_fd: int
+    run_as: str = ""  #: user whose it is; empty: this process's
 
     @staticmethod
-    def of(python: str, preload: Sequence[str], state_dir: Path, lock_fd: int) -> ZygoteProgram:
+    def of(
+        python: str, preload: Sequence[str], state_dir: Path, lock_fd: int, run_as: str = ""
+    ) -> ZygoteProgram:
         """Return that of an interpreter, which imports only Swell and torch if it is not the platform's."""
         name = "zygote"
+        if python != sys.executable or run_as:
+            name += f"-{hashlib.sha256(f'{python}{run_as}'.encode()).hexdigest()[:8]}"
         if python != sys.executable:
-            name += f"-{hashlib.sha256(python.encode()).hexdigest()[:8]}"
             preload = [module for module in preload if module.partition(".")[0] in EVERYWHERE]
-        return ZygoteProgram(python, preload, state_dir / f"{name}.log", lock_fd)
+        return ZygoteProgram(python, preload, state_dir / f"{name}.log", lock_fd, run_as)
 
-    def start(self, zygote_id: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        """Return the process, and the socket by which it is asked. Raises OSError: there can be none now."""
+    def start(self, zygote_id: str) -> tuple[ZygoteProcess, socket.socket]:
+        """Return the process, and the socket by which it is asked.
+
+        Raises:
+            OSError: there can be none now; AccountRefused: none as this user.
+        """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        command = [self.python, "-P", "-m", "swell.executors.local.zygote.process", str(theirs.fileno())]
+        try:
+            with theirs, open_log(self.log_path) as file:
+                return self._begin(self._environ(zygote_id), theirs.fileno(), file.fileno()), ours
+        except (OSError, AccountRefused):
+            ours.close()
+            raise
+
+    def _begin(self, environ: dict[str, str], channel: int, log: int) -> ZygoteProcess:
+        if self.run_as:
+            told = {name: value for name, value in environ.items() if re.fullmatch(ENVIRON, name)}
+            modules = tuple(self.modules)
+            request = ZygoteRequest(user=self.run_as, python=self.python, modules=modules, environ=told)
+            return start(request, [channel, log, self.lock_fd])
+        command = [self.python, "-P", "-m", "swell.executors.local.zygote.process", str(channel)]
+        return subprocess.Popen(
+            [*command, str(os.getpid()), *self.modules],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environ,
+            pass_fds=(channel, self.lock_fd),
+        )
+
+    def _environ(self, zygote_id: str) -> dict[str, str]:
         caches = self.log_path.parent.absolute() / "caches"
         with contextlib.suppress(OSError):  # without room torch says so when it compiles
             caches.mkdir(mode=0o700, exist_ok=True)
         # Torch runs what it finds there; its own choice is a folder of /tmp that any user can make first.
-        usual = DEFAULT_VARIABLES | {"TORCHINDUCTOR_CACHE_DIR": str(caches)}
-        environ = usual | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
-        with theirs, open_log(self.log_path) as file:
-            try:
-                process = subprocess.Popen(
-                    [*command, str(os.getpid()), *self.modules],
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=file,
-                    env=environ | {MARK: self.mark(zygote_id)},
-                    pass_fds=(theirs.fileno(), self.lock_fd),
-                )
-            except OSError:
-                ours.close()
-                raise
-        return process, ours
+        usual = {name: os.environ.get(name, value) for name, value in DEFAULT_VARIABLES.items()}
+        return {"TORCHINDUCTOR_CACHE_DIR": str(caches), **os.environ, **OF_WORKERS, **usual} | {
+            MARK: self.mark(zygote_id)
+        }
 
     def mark(self, zygote_id: str) -> str:
         """Return the mark of its processes, as an environment variable."""
@@ -109,7 +143,7 @@ class ZygoteProgram:
 def open_log(path: Path) -> BinaryIO:
     """Where there is no room for a log the zygote starts without."""
     try:
-        return path.open("wb")
+        return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
     except OSError as error:
         log.warning("the zygote has no log: cannot write %s: %s", path, error)
         return open(os.devnull, "wb")
@@ -123,7 +157,10 @@ class ZygoteClient:
         self._program = program
         self._hear = hear
         self._life: asyncio.Task[None] | None = None  #: of the zygote, with the end of its workers
-        self._process: subprocess.Popen[bytes] | None = None  #: of the zygote, once its life has begun
+        self._process: ZygoteProcess | None = None  #: of the zygote, once its life has begun
+        self._user: int | None = None  #: whose process it is
+        self._idle: asyncio.TimerHandle | None = None  #: ends a user's zygote that has no workers
+        self._is_resting = False  #: it is ended for that
         self._link: LineLink | None = None
         self._waiting: list[Fork | Signal] = []  # the zygote's socket is not yet connected
         self._pids: dict[str, int | None] = {}
@@ -146,6 +183,8 @@ class ZygoteClient:
         """Ask for a new worker, and start the zygote if necessary."""
         self._pids[request.key] = None
         self._is_empty.clear()
+        if self._idle is not None:
+            self._idle.cancel()
         self.start()
         self._ask(request)
 
@@ -153,6 +192,19 @@ class ZygoteClient:
         """Send a signal to a worker. No effect if its process has ended."""
         if key in self._pids:
             self._ask(Signal(key=key, signal=number))
+            if number == signal.SIGKILL and self._program.run_as:
+                asyncio.get_running_loop().call_later(OBEYED_S, self._end_deaf, key, self._process)
+
+    def _end_deaf(self, key: str, process: ZygoteProcess | None) -> None:
+        """Its user may have stopped the zygote, so that a worker keeps its devices."""
+        if key in self._pids and process is not None and process is self._process:
+            process.kill()
+
+    def rest(self) -> None:
+        """End a user's zygote if it has no worker. What is asked for meanwhile the next one is asked."""
+        if not self._pids and self._process is not None:
+            self._is_resting, self._link = True, None
+            self._process.kill()
 
     async def shut_down(self, reap_s: float = REAP_S) -> None:
         """Kill every worker and the zygote; returns when all processes are gone.
@@ -177,14 +229,17 @@ class ZygoteClient:
     async def _live(self) -> None:
         zygote_id = secrets.token_hex(8)
         try:
-            process, channel = self._program.start(zygote_id)
-        except OSError as error:  # the next fork tries again
+            if self._program.run_as:
+                process, channel = await asyncio.to_thread(self._program.start, zygote_id)
+            else:
+                process, channel = self._program.start(zygote_id)
+        except (OSError, AccountRefused) as error:  # the next fork tries again
             self._life = None
             why = f"its interpreter {self._program.python} cannot be started: {error}"
             for key in self._forget_all():
                 self._hear(Exited(key=key, status=NOT_STARTED, message=why))
             return
-        self._process = process
+        self._process, self._user = process, user_of(process.pid)
         has_hung_up = asyncio.Event()
         _, self._link = await asyncio.get_running_loop().create_connection(
             lambda: LineLink(self._hear_line, lambda _: has_hung_up.set()), sock=channel
@@ -199,13 +254,21 @@ class ZygoteClient:
             await asyncio.wait_for(process_gone(process.pid), REAP_S)
         process.kill()
         await process_gone(process.pid)
-        status = process.wait()
-        # So are its workers in a moment: the kernel sees to that.
-        orphans = self._forget_all()
-        killed = kill_marked(lambda mark: mark.zygote_id == zygote_id)
-        pids = {*killed, *(pid for pid in orphans.values() if pid is not None)}
-        await asyncio.gather(*(process_gone(pid) for pid in pids))
+        if self._program.run_as:  # no process of it is left then
+            status = await asyncio.to_thread(process.wait)
+        else:
+            status = process.wait()
+            # Its workers are gone in a moment: the kernel sees to that.
+            killed = kill_marked(lambda mark: mark.zygote_id == zygote_id)
+            pids = {*killed, *(pid for pid in self._pids.values() if pid is not None)}
+            await asyncio.gather(*(process_gone(pid) for pid in pids))
         self._life = self._process = None
+        if self._is_resting:
+            self._is_resting = False
+            if self._waiting:
+                self.start()
+            return
+        orphans = self._forget_all()
         end, why = (-signal.SIGKILL, "") if self._is_warm else (NOT_STARTED, self._why_cold(status))
         if self._waiting or self._is_warm:
             self.start()
@@ -223,18 +286,35 @@ class ZygoteClient:
             self._link.send(request)
 
     def _hear_line(self, link: LineLink, line: bytes) -> None:
-        answer = _decode(line)
-        match answer:
-            case Warm():
-                self._is_warm = True
+        """What a user's zygote says is believed of its own workers and of processes of its user alone."""
+        try:
+            answer = _decode(line)
+        except NO_MESSAGE:
+            link.close()
+            return
+        if isinstance(answer, Warm):
+            self._is_warm = True
+            self._rest_later()
+        elif answer.key in self._pids:
+            self._hear_worker(answer)
+
+    def _hear_worker(self, answer: WorkerAnswer) -> None:
+        if isinstance(answer, Forked):
+            if self._program.run_as and user_of(answer.pid) != self._user:
                 return
-            case Forked(key=key, pid=pid):
-                self._pids[key] = pid
-            case Exited(key=key):
-                self._pids.pop(key, None)
-                if not self._pids:
-                    self._is_empty.set()
+            self._pids[answer.key] = answer.pid
+        elif isinstance(answer, Exited):
+            del self._pids[answer.key]
+            if not self._pids:
+                self._is_empty.set()
+                self._rest_later()
         self._hear(answer)
+
+    def _rest_later(self) -> None:
+        if self._idle is not None:  # a user's zygote may say again and again that it is warm
+            self._idle.cancel()
+        if self._program.run_as and not self._pids:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_S, self.rest)
 
     def _why_cold(self, status: int) -> str:
         """Why a zygote has ended that has not come to import everything."""
@@ -246,7 +326,7 @@ class ZygoteClient:
 
 
 class ZygoteSet:
-    """The zygotes of a host: one for each interpreter that jobs name. Each stays as long as the host."""
+    """The zygotes of a host: one for each interpreter that jobs name, and each user that they run as."""
 
     def __init__(
         self, preload: Sequence[str], state_dir: Path, lock_fd: int, hear: Callable[[WorkerAnswer], None]
@@ -254,24 +334,27 @@ class ZygoteSet:
         """`preload`: modules that each imports. `hear`: is told of workers."""
         self._preload, self._state_dir, self._lock_fd = preload, state_dir, lock_fd
         self._hear = hear
-        self._by_python: dict[str, ZygoteClient] = {}
+        self._zygotes: dict[tuple[str, str], ZygoteClient] = {}
 
-    def of(self, python: str = "") -> ZygoteClient:
-        """That of an interpreter, by its path; empty: the platform's."""
+    def of(self, python: str = "", run_as: str = "") -> ZygoteClient:
+        """That of an interpreter, by its path, and of a user; empty: the platform's."""
         python = python or sys.executable
-        if python not in self._by_python:
-            program = ZygoteProgram.of(python, self._preload, self._state_dir, self._lock_fd)
-            self._by_python[python] = ZygoteClient(program, self._hear)
-        return self._by_python[python]
+        if (python, run_as) not in self._zygotes:
+            for (_, user), other in self._zygotes.items():
+                if run_as and user == run_as:  # as many interpreters as a user names would wait in memory
+                    other.rest()
+            program = ZygoteProgram.of(python, self._preload, self._state_dir, self._lock_fd, run_as)
+            self._zygotes[python, run_as] = ZygoteClient(program, self._hear)
+        return self._zygotes[python, run_as]
 
     def signal(self, key: str, number: int) -> None:
         """Send a signal to a worker, which one of them has."""
-        for zygote in self._by_python.values():
+        for zygote in self._zygotes.values():
             zygote.signal(key, number)
 
     async def shut_down(self, reap_s: float = REAP_S) -> None:
         """See `ZygoteClient.shut_down`."""
-        await asyncio.gather(*(zygote.shut_down(reap_s) for zygote in self._by_python.values()))
+        await asyncio.gather(*(zygote.shut_down(reap_s) for zygote in self._zygotes.values()))
 
 
 async def process_gone(pid: int) -> None:

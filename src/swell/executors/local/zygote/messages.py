@@ -17,15 +17,19 @@ class Fork(Note, frozen=True, kw_only=True):
 
     key: str
     environ: dict[str, str]  #: added to the zygote's own
+    without: tuple[str, ...] = ()  #: names of variables of the zygote's own that are taken out
     workdir: str
     log_path: str  #: stdout and stderr are appended to it
     log_bytes: int = 0  #: of the job's logs together so many are kept; 0: all
     call: str  #: `package.module:function`, called with `entry` and `args`
     entry: str
     args: tuple[str, ...]
-    sockets: str = ""  #: a folder for what multiprocessing leaves behind; empty: the temporary directory
-    value_name: str = ""  #: lines of its output that tell a number under this name are read; empty: none
-    mirror: str = ""  #: an empty folder, for a mirror of `workdir` to run in; empty: runs in `workdir`
+    #: Folders that are made for it: for what multiprocessing leaves behind (empty: the temporary directory),
+    #: for a mirror of `workdir` to run in (empty: it runs in `workdir`). Where the first is no absolute path,
+    #: both are in the zygote's temporary directory, and the zygote removes them.
+    sockets: str = ""
+    mirror: str = ""
+    value_name: str = ""  #: lines of its output with a number under this name are read; empty: those of links
 
 
 class Signal(Note, frozen=True, kw_only=True):
@@ -59,10 +63,11 @@ class Exited(Note, frozen=True, kw_only=True):
 
 
 class ValuesPrinted(Note, frozen=True, kw_only=True):
-    """What the newest such line of the worker's output says; before `Exited`."""
+    """What the newest such line of the worker's output says, and all lines with links; before `Exited`."""
 
     key: str
     values: dict[str, Number]
+    links: dict[str, str] = {}
 
 
 #: What is told of a worker.

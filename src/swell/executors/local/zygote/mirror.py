@@ -48,7 +48,9 @@ def mirrored(workdir: str, scratch: str) -> str:
         return workdir
     _fill(source, Path(scratch, *source.parts[1:]), own)
     for child in (source, *source.parents[:-1]):
-        _link_siblings(child, Path(scratch, *child.parts[1:]))
+        for entry in _entries_of(child.parent, MAX_ENTRIES) or ():
+            if entry.name != child.name:
+                Path(scratch, *child.parts[1:-1], entry.name).symlink_to(entry.path)
     return str(Path(scratch, *source.parts[1:]))
 
 
@@ -93,13 +95,6 @@ def _fill(source: Path, target: Path, scratch: str) -> None:
                     shutil.copy2(entry.path, there / entry.name)
                 else:
                     (there / entry.name).symlink_to(entry.path)
-
-
-def _link_siblings(folder: Path, target: Path) -> None:
-    """What stands beside the folder stands, as links, beside its mirror."""
-    for entry in _entries_of(folder.parent, MAX_ENTRIES) or ():
-        if entry.name != folder.name:
-            (target.parent / entry.name).symlink_to(entry.path)
 
 
 def _entries_of(folder: Path, most: int) -> list[os.DirEntry[str]] | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from swell.executors.local.logs.writer import ANSWER_WITHIN_S, LogWriter
 from swell.executors.local.zygote.messages import Exited, Fork, ValuesPrinted
-from swell.wire.reports import Number, spelled
+from swell.wire.reports import LINK, Number, link_fault, spelled
 
 #: A longer line is no report.
 MAX_LINE_BYTES = 4096
@@ -26,6 +26,9 @@ MAX_LINE_BYTES = 4096
 INTERVAL_S = 0.5
 #: What a worker can print while the zygote is stopped. More would exhaust an ordinary user's share of pipes.
 PIPE_BYTES = 256 << 10
+#: Different lines with links that are read of a worker.
+MOST_READ = 100
+_LINK = f'"{LINK}"'.encode()
 #: Read from one pipe before others, and forks, have their turn.
 TURN_BYTES = 64 << 10
 
@@ -36,14 +39,16 @@ class ValueLines:
         {"step": 120, "loss": 0.31, "accuracy": 0.9}
 
     Other text may stand in the same line before the object. Of many lines in a short time the latest is
-    read, so a flood of them costs a search for the name.
+    read, so a flood of them costs a search for the name. Lines that tell a link (`swell.link`) are found too.
 
     A carriage return ends a line, too: a progress bar that is drawn again and again has no other end.
     """
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
-        self._key = json.dumps(name).encode()
+        self._keys = [_LINK, *([json.dumps(name).encode()] if name else [])]
+        self._links: dict[str, str] = {}  #: that are not told yet
+        self._read = set[bytes]()  #: lines that told a link; a program may print one in each step
         self._clock = clock
         self._open = b""  # the begin of a line whose end has yet to come, no report if it is too long
         self._line = b""  # the newest that holds the name, and may be an object
@@ -52,39 +57,47 @@ class ValueLines:
     @property
     def wait_s(self) -> float | None:
         """Until there is something to read; None: no line is kept."""
-        return max(0.0, self._due_s - self._clock()) if self._line else None
+        return max(0.0, self._due_s - self._clock()) if self._line or self._links else None
 
     def feed(self, content: bytes) -> None:
         """A piece of the output."""
         text = self._open + content.replace(b"\r", b"\n")
-        lines = text.split(b"\n") if self._key in text else [text.rpartition(b"\n")[2]]
+        is_wanted = any(key in text for key in self._keys)
+        lines = text.split(b"\n") if is_wanted else [text.rpartition(b"\n")[2]]
         self._open = lines.pop()[: MAX_LINE_BYTES + 1]
         for line in lines:
-            if self._key in line and b"{" in line and len(line) <= MAX_LINE_BYTES:
+            if b"{" not in line or len(line) > MAX_LINE_BYTES:
+                continue
+            if _LINK in line:
+                if line not in self._read and len(self._read) < MOST_READ:
+                    self._read.add(line)
+                    told = _object_in(line)
+                    name, url = told.get(LINK), told.get("url")
+                    if isinstance(name, str) and isinstance(url, str) and not link_fault(name, url):
+                        self._links[name] = url
+            elif self._keys[-1] in line:
                 self._line = line
 
     def close(self) -> None:
         """The last line may lack its end."""
         self.feed(b"\n")
 
-    def take(self, at_once: bool = False) -> dict[str, Number]:
-        """The numbers of the newest such line, if it is time to read them; else empty."""
-        if not self._line or (self._due_s > self._clock() and not at_once):
-            return {}
+    def take(self, at_once: bool = False) -> tuple[dict[str, Number], dict[str, str]]:
+        """The numbers of the newest such line, and links, if it is time to read them; else empty."""
+        if self.wait_s is None or (self._due_s > self._clock() and not at_once):
+            return {}, {}
         self._due_s = self._clock() + INTERVAL_S
-        line, self._line = self._line, b""
-        return self._values_of(line)
+        line, links, self._line, self._links = self._line, self._links, b"", {}
+        values = dict(_numbers(_object_in(line)))
+        return values if self._name in values else {}, links
 
-    def _values_of(self, line: bytes) -> dict[str, Number]:
-        """Empty if it is no such line."""
-        try:
-            found = json.loads(line[line.find(b"{") :])
-        except (ValueError, RecursionError):
-            return {}
-        if not isinstance(found, dict):
-            return {}
-        values = dict(_numbers(found))
-        return values if self._name in values else {}
+
+def _object_in(line: bytes) -> dict[str, object]:
+    """The JSON object with which the line ends; empty: it ends with none."""
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(line[line.find(b"{") :])
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _numbers(found: dict[str, object]) -> Iterator[tuple[str, Number]]:
@@ -100,7 +113,7 @@ def _numbers(found: dict[str, object]) -> Iterator[tuple[str, Number]]:
 class _Output:
     key: str
     log: LogWriter
-    values: ValueLines | None  #: None: its lines are not read
+    values: ValueLines
     descriptor: int | None  #: the end that is read; None: closed by all that could write to it
     is_paused: bool = False  #: it is not read, so that the disk can catch up
     exited: Exited | None = None  #: to be told as soon as its log is complete, or in trouble
@@ -129,9 +142,7 @@ class WorkerOutput:
         """How long the caller may wait before it calls `tick`."""
         waits_s = [ANSWER_WITHIN_S for output in self._outputs.values() if output.exited or output.is_paused]
         waits_s += [
-            wait_s
-            for output in self._outputs.values()
-            if output.values is not None and (wait_s := output.values.wait_s) is not None
+            wait_s for output in self._outputs.values() if (wait_s := output.values.wait_s) is not None
         ]
         return min(waits_s, default=None)
 
@@ -151,8 +162,7 @@ class WorkerOutput:
         os.set_blocking(ours, False)
         with contextlib.suppress(OSError):  # the user has many pipes: a smaller one does as well
             fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        values = ValueLines(request.value_name) if request.value_name else None
-        self._outputs[request.key] = _Output(request.key, log, values, ours)
+        self._outputs[request.key] = _Output(request.key, log, ValueLines(request.value_name), ours)
         self._selector.register(ours, selectors.EVENT_READ, request.key)
         return theirs
 
@@ -201,8 +211,7 @@ class WorkerOutput:
     def _take(self, output: _Output, content: bytes) -> None:
         """A piece of what the worker has printed."""
         output.log.append(content)
-        if output.values is not None:
-            output.values.feed(content)
+        output.values.feed(content)
 
     def _close(self, output: _Output) -> None:
         assert output.descriptor is not None  # noqa: S101 - asked by the callers
@@ -212,12 +221,11 @@ class WorkerOutput:
         output.descriptor = None
 
     def _tell_values(self, output: _Output, is_last: bool = False) -> None:
-        if output.values is None:
-            return
         if is_last:
             output.values.close()
-        if values := output.values.take(at_once=is_last):
-            self._say(ValuesPrinted(key=output.key, values=values))
+        values, links = output.values.take(at_once=is_last)
+        if values or links:
+            self._say(ValuesPrinted(key=output.key, values=values, links=links))
 
 
 def _read(descriptor: int, limit: int) -> bytes | None:

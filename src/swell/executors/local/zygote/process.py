@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import TextIOWrapper
 from multiprocessing.process import current_process
+from pathlib import Path
 from typing import NoReturn
 
 import msgspec
@@ -34,12 +35,14 @@ import msgspec
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.processes.listing import ProcessEntry, kill, list_processes
 from swell.executors.local.processes.parent_death import adopt_orphans, die_with_parent
-from swell.executors.local.processes.strays import ProcessMark, own_mark, read_mark
+from swell.executors.local.processes.strays import ProcessMark, kill_started_by, parse_mark, read_mark
 from swell.executors.local.zygote.messages import Answer, Exited, Fork, Forked, Request, Warm
 from swell.executors.local.zygote.mirror import become_private, mirrored
 from swell.executors.local.zygote.output import WorkerOutput
-from swell.wire.environ import EXIT_STOPPED, MARK
+from swell.wire.code_links import link_originals
+from swell.wire.environ import CODE, EXIT_STOPPED, LINKED, MARK, MIRROR
 from swell.wire.lines import LineBuffer
+from swell.wire.untrusted_files import remove_folder
 
 #: One thread each, or importing numpy and torch starts pools that a fork would break.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -60,7 +63,9 @@ class Zygote:
         self._received = LineBuffer()
         self._pids: dict[str, int] = {}
         self._num_forks = 0
-        self._numbers: dict[int, int] = {}  #: pid -> number in the mark, of live workers
+        #: Pid -> number in the mark, of live workers; of what removes folders a number that is in no mark.
+        self._numbers: dict[int, int] = {}
+        self._folders: dict[str, str] = {}  #: by worker, where the zygote is to remove it
         self._orphans = Orphans(os.getpid(), mark.zygote_id)
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -88,6 +93,7 @@ class Zygote:
                 self._reap()
             for exited in self._orphans.settle(self._numbers, time.monotonic()):
                 self._outputs.end(exited)
+                self._remove(self._folders.pop(exited.key, ""))
             if self._channel in ready:
                 chunk = self._channel.recv(65536)
                 if not chunk:
@@ -115,9 +121,12 @@ class Zygote:
             send_signal(pid, request.signal)
 
     def _fork(self, request: Fork) -> None:
-        parent_pid = os.getpid()
+        parent_pid, temporary = os.getpid(), os.environ.get("TMPDIR", "/tmp")  # noqa: S108
         self._num_forks += 1
         output = None
+        folders = [path and os.path.join(temporary, path) for path in (request.sockets, request.mirror)]
+        is_agents = os.path.isabs(request.sockets)
+        request = msgspec.structs.replace(request, sockets=folders[0], mirror=folders[1])
         try:
             output = self._outputs.open(request)
             pid = os.fork()
@@ -143,7 +152,22 @@ class Zygote:
             os.setpgid(pid, pid)  # the worker does so too; the first of the two does it
         self._pids[request.key] = pid
         self._numbers[pid] = self._num_forks
+        if folders[0] and not is_agents:
+            self._folders[request.key] = folders[0]
         self.say(Forked(key=request.key, pid=pid))
+
+    def _remove(self, folder: str) -> None:
+        """Remove the folder of a worker that is gone, in a process of its own: a disk may be slow."""
+        if not folder:
+            return
+        self._num_forks += 1
+        with contextlib.suppress(OSError):  # it goes with the temporary directory
+            if pid := os.fork():
+                self._numbers[pid] = self._num_forks
+                return
+            close_all_but(set(range(3)))
+            remove_folder(folder)
+            os._exit(0)
 
     def _reap(self) -> None:
         keys = {pid: key for key, pid in self._pids.items()}
@@ -154,10 +178,10 @@ class Zygote:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
+            self._numbers.pop(pid, None)
             if key is not None:
                 del self._pids[key]
-                number, exit_code = self._numbers.pop(pid), os.waitstatus_to_exitcode(status)
-                self._orphans.leave(key, pid, number, exit_code, time.monotonic())
+                self._orphans.leave(key, pid, os.waitstatus_to_exitcode(status), time.monotonic())
 
 
 # ---------------------------------------------------------------- what a worker leaves behind
@@ -167,11 +191,10 @@ KILL_WITHIN_S = 3.0
 
 @dataclass(slots=True)
 class EndedWorker:
-    """A worker that has ended, while processes of its own are left."""
+    """A worker that has ended, while processes of its own may be left."""
 
     key: str
     pid: int
-    number: int  #: in the mark of its processes
     status: int
     give_up_s: float
 
@@ -190,28 +213,21 @@ class Orphans:
         self._zygote_id = zygote_id
         self._departures: list[EndedWorker] = []
 
-    def leave(self, key: str, pid: int, number: int, status: int, now_s: float) -> None:
+    def leave(self, key: str, pid: int, status: int, now_s: float) -> None:
         """This worker has ended."""
-        self._departures.append(EndedWorker(key, pid, number, status, now_s + KILL_WITHIN_S))
+        self._departures.append(EndedWorker(key, pid, status, now_s + KILL_WITHIN_S))
 
     def settle(self, workers: dict[int, int], now_s: float) -> list[Exited]:
-        """The ends of workers of which nothing is left. `workers`: live ones, pid -> number.
+        """The ends of workers, once nothing is left. `workers`: live ones, pid -> number.
 
         The children of a process that is killed are adopted next.
         """
-        waited_for: set[str] = set()
-        for orphan in list_processes() if self._departures else ():
-            if orphan.is_dead or orphan.parent != self._own_pid or orphan.pid in workers:
-                continue
-            if (departure := self._departure_of(orphan, set(workers.values()))) is not None:
-                waited_for.add(departure.key)
-                kill(orphan.pid)
-        over = [
-            departure
-            for departure in self._departures
-            if departure.key not in waited_for or now_s >= departure.give_up_s
-        ]
-        self._departures = [departure for departure in self._departures if departure not in over]
+        found = list_processes() if self._departures else ()
+        left = [process for process in found if self._is_left(process, workers)]
+        for process in left:
+            kill(process.pid)
+        over = [one for one in self._departures if not left or now_s >= one.give_up_s]
+        self._departures = [one for one in self._departures if one not in over]
         return [Exited(key=departure.key, status=departure.status) for departure in over]
 
     def wait_s(self, now_s: float) -> float | None:
@@ -219,16 +235,14 @@ class Orphans:
         dues_s = [departure.give_up_s for departure in self._departures]
         return max(0.0, min(dues_s) - now_s) if dues_s else None
 
-    def _departure_of(self, orphan: ProcessEntry, live: set[int]) -> EndedWorker | None:
-        """The worker whose end it is a part of; None while it may be one that lives."""
-        mark = read_mark(orphan.pid)
+    def _is_left(self, process: ProcessEntry, workers: dict[int, int]) -> bool:
+        """Whether it is an orphan, and of no worker that lives. One with no mark may be of any of these."""
+        if process.is_dead or process.parent != self._own_pid or process.pid in workers:
+            return False
+        mark = read_mark(process.pid)
         number = mark.worker if mark is not None and mark.zygote_id == self._zygote_id else 0
-        for departure in self._departures:
-            if number == departure.number or orphan.group == departure.pid:
-                return departure
-        if number in live or (not number and live):
-            return None
-        return self._departures[-1]  # of a worker whose end was told, or its mark does not say whose it is
+        is_of_ended = process.group in [departure.pid for departure in self._departures]
+        return is_of_ended or (number not in workers.values() and bool(number or not workers))
 
 
 # ---------------------------------------------------------------- in the child
@@ -236,22 +250,24 @@ def become_worker(request: Fork, parent_pid: int, output: int) -> NoReturn:
     """Called in the child, right after the fork. `output` is the pipe for what it prints."""
     status = 1
     try:
-        _detach(parent_pid)
+        os.setpgid(0, 0)
+        die_with_parent(parent_pid)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _redirect(output)
+        for name in request.without:
+            os.environ.pop(name, None)
         os.environ.update(request.environ)
         os.chdir(request.workdir)
+        if roots := request.environ.get(LINKED):
+            link_originals(Path(request.environ[CODE]), msgspec.json.decode(roots))
         _settle(request)
-        _reseed()
+        random.seed()  # siblings share the zygote's random state; fresh interpreters would not
+        if (numpy := sys.modules.get("numpy")) is not None:
+            numpy.random.seed()
         status = _run(request)
     except BaseException:  # noqa: BLE001 - nothing above us but the zygote's loop; the log has the story
         traceback.print_exc()
     _exit(status)
-
-
-def _detach(parent_pid: int) -> None:
-    os.setpgid(0, 0)
-    die_with_parent(parent_pid)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _redirect(output: int) -> None:
@@ -275,21 +291,22 @@ def _settle(request: Fork) -> None:
     """Go where the worker is to write."""
     tempfile.tempdir = None  # the zygote's, if it has asked for one
     if request.sockets:  # what processes of a loader would else make for themselves, and leave when killed
-        current_process()._config["tempdir"] = request.sockets  # type: ignore[attr-defined]
+        try:
+            os.makedirs(request.sockets, 0o700, exist_ok=True)
+            current_process()._config["tempdir"] = request.sockets  # type: ignore[attr-defined]
+            if request.mirror and "TMPDIR" not in request.environ:
+                os.environ["TMPDIR"] = tempfile.mkdtemp(dir=request.sockets)
+        except OSError as error:
+            print(f"a worker does without a folder of its own: {error}", file=sys.stderr)
     if request.mirror:
         try:
+            os.makedirs(request.mirror, 0o700, exist_ok=True)
+            os.environ[MIRROR] = request.mirror
             os.chdir(mirrored(request.workdir, request.mirror))
             become_private(request.mirror)
         except OSError:
             traceback.print_exc()
             _exit(EXIT_STOPPED)  # the script has no part in it
-
-
-def _reseed() -> None:
-    """Siblings share the zygote's random state; fresh interpreters would not."""
-    random.seed()
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed()
 
 
 def _run(request: Fork) -> int:
@@ -326,6 +343,9 @@ def send_signal(pid: int, number: int) -> None:
     """SIGKILL for all that the worker started; anything gentler is the worker's own affair to pass on."""
     send = os.killpg if number == signal.SIGKILL else os.kill
     try:
+        if number == signal.SIGKILL:  # what has neither mark nor group is known by its parents only
+            os.kill(pid, signal.SIGSTOP)  # it does nothing about their end
+            kill_started_by(pid)
         send(pid, number)
     except ProcessLookupError:
         pass
@@ -369,18 +389,15 @@ def close_all_but(kept: set[int]) -> None:
         os.close(descriptor)
 
 
-def keep_descriptors() -> None:
-    """Workers have this process's descriptors, the lock among them; programs that they start do not."""
-    for descriptor in open_descriptors():
-        if descriptor > sys.stderr.fileno():
-            os.set_inheritable(descriptor, False)
-
-
 def serve_on(channel: socket.socket, modules: Sequence[str]) -> None:
     """Import, then fork for the other end, until that hangs up."""
     adopt_orphans()
-    keep_descriptors()
-    zygote = Zygote(channel, own_mark())
+    for descriptor in open_descriptors():  # workers have them, the lock too; programs that they start do not
+        if descriptor > sys.stderr.fileno():
+            os.set_inheritable(descriptor, False)
+    mark = parse_mark(os.environ[MARK])
+    assert mark is not None, "the agent has written it"  # noqa: S101
+    zygote = Zygote(channel, mark)
     warm_up(modules)
     zygote.say(Warm())
     zygote.serve()

@@ -1,1 +1,1 @@
-"""Readers of job logs: one file for each format, listed in `registry.py`."""
+"""Readers of job logs: listed in `read.py`."""

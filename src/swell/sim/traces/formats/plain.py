@@ -20,22 +20,26 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from swell.sim.traces.cells import (
+from swell.sim.traces.entry import TraceError, TraceJob
+from swell.sim.traces.record import LineRemarks, Source
+from swell.sim.traces.table import (
+    TableFormat,
+    TraceColumn,
     bound,
+    column,
     count,
     flag,
+    job_kind,
     kinds,
     loss_curve,
+    needed_column,
     number,
     priority,
     status,
     text,
+    time_limit,
     weight,
 )
-from swell.sim.traces.entry import TraceError, TraceJob
-from swell.sim.traces.record import LineRemarks
-from swell.sim.traces.source import Source
-from swell.sim.traces.table import SkippedColumn, TableFormat, TraceColumn, column, needed_column
 from swell.wire.whole_files import write_whole
 
 #: A name is taken for a slip of another one if this share of their letters is the same, in order.
@@ -63,7 +67,7 @@ def _words(name: str) -> frozenset[str]:
 COLUMNS: dict[str, TraceColumn] = {
     "submit_s": needed_column("submit_s", parse=number),
     "id": column("id", "job_id", "job", parse=text),
-    "num_devices": column("num_devices", "num_gpus", "num_gpu", "gpus", parse=count),
+    "num_devices": column("num_devices", "devices", "num_gpus", "num_gpu", "gpus", parse=count),
     "duration_s": column("duration_s", parse=number),
     "model": column("model", "model_name", parse=text),
     "global_batch": column("global_batch", "batch_size", parse=count),
@@ -84,20 +88,23 @@ COLUMNS: dict[str, TraceColumn] = {
     "weight": column("weight", parse=weight),
     "min_devices": column("min_devices", parse=count),
     "kind": column("kind", parse=kinds),
+    "job_kind": column("job_kind", parse=job_kind),
+    "time_limit_s": column("time_limit_s", "time_s", "time", parse=time_limit),
+    "booking": column("booking", parse=text),
 }
 
 
-def note_ignored(source: Source, ignored: SkippedColumn, remarks: LineRemarks) -> None:
+def note_ignored(source: Source, ignored: list[str], absent: frozenset[str], remarks: LineRemarks) -> None:
     """A column left aside is said; one that was probably meant for a field the file lacks is an error."""
-    names = {name: field for field in COLUMNS if field in ignored.absent for name in COLUMNS[field].names}
-    for name in ignored.names:
+    names = {name: field for field in COLUMNS if field in absent for name in COLUMNS[field].names}
+    for name in ignored:
         if meant := meant_column(name, names):
             raise TraceError(
                 f"{source.path} has a column {name!r}, which no plain trace has; did you mean {meant!r}? "
                 "Rename it in the first line, or remove it if it is something else"
             )
-    if ignored.names:
-        remarks.warnings.append(f"ignored, for no field of a job is in it: column {', '.join(ignored.names)}")
+    if ignored:
+        remarks.warnings.append(f"ignored, for no field of a job is in it: column {', '.join(ignored)}")
 
 
 #: It may say on a line of its own when its clock began.
@@ -111,11 +118,6 @@ PLAIN = TableFormat(
 )
 
 
-def cells(job: TraceJob) -> list[Any]:
-    """Return the values of a job's row, in the order of `COLUMNS`."""
-    return [getattr(job, field) for field in COLUMNS]
-
-
 def write_plain(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> None:
     """Columns that no job fills are left out. `read` gives the same jobs back, to the last bit.
 
@@ -127,7 +129,7 @@ def write_plain(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> N
     """
     fields = list(COLUMNS)
     is_filled = [at < 2 for at in range(len(fields))]
-    rows = [cells(job) for job in jobs]
+    rows = [[getattr(job, field) for field in fields] for job in jobs]
     for row in rows:
         is_filled = [known or cell is not None for known, cell in zip(is_filled, row, strict=True)]
     text = io.StringIO()

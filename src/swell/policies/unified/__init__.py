@@ -1,1 +1,0 @@
-"""The papers' ideas as one policy."""
