@@ -251,6 +251,7 @@ class FirstFree(BestFitPlacer):
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
         staying: frozenset[str] = frozenset(),
         each: Mapping[str, int] = MappingProxyType({}),
+        slow: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         there, may_have = cluster.devices, permission(cluster, owned_only, barred)
@@ -291,6 +292,7 @@ class Shuffler(FirstFree):
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
         staying: frozenset[str] = frozenset(),
         each: Mapping[str, int] = MappingProxyType({}),
+        slow: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         taken = {device for job in pinned for device in held.get(job, ())}

@@ -184,6 +184,7 @@ def _notes(node: NodeView, now_s: float) -> Iterator[str]:
     yield from node.lacks
     slowed = ((device, read.slowed_by) for device, read in node.readings.items() if read.slowed_by)
     yield from (f"device {device} is slowed down by {cause}" for device, cause in slowed)
+    yield from (f"device {device} {why}" for device, why in node.slow.items())
     if node.cores is not None:
         yield f"{len(node.devices)} devices share {number_of_cores(node.cores)}"
     if (leaving := node.leaving) is not None:

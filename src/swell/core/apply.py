@@ -25,6 +25,7 @@ from swell.core.node_failures import note_failure
 from swell.core.progress import JobProgress, Mark
 from swell.core.record import MOST_LINKS, AskedDeadline, JobRecord
 from swell.core.setbacks import MAX_SETBACKS
+from swell.core.slow_devices import forget_node, note_sample_times
 from swell.core.state import HeadState
 from swell.model import event as events
 from swell.model.failure import failure_sentence
@@ -110,6 +111,7 @@ def node_lost(event: events.NodeLost, state: HeadState) -> None:
         state.ends_s.pop(event.name, None)
         state.tests.pop(event.name, None)
         state.suspects.pop(event.name, None)
+        forget_node(state, event.name)
     if event.name not in state.cluster.borrowed:  # no promise stands on those
         befall_all(state, "node", event.name)
     is_owned = state.cluster.has_node(event.name) and event.name not in state.cluster.borrowed
@@ -448,6 +450,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: events.StepsRepor
     if event.steps > record.progress.first_step:
         record.backoff.num_setbacks = 0
     learn_rate(state, record, event)
+    note_sample_times(state, record, event)
     note_slowness(state, record)
     learn_between(state, record, event)
     record.status.batch = record.global_batch

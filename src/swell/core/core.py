@@ -25,6 +25,7 @@ from swell.core.planner import Planner, named
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan, is_stale
 from swell.core.sizes import num_samples_of, shown_sizes
+from swell.core.slow_devices import slow_devices
 from swell.core.state import HeadState, Words
 from swell.core.table import learning_of
 from swell.core.usable_nodes import UsableDevices, calendar_of, is_promise_at_stake, with_whole_cores
@@ -332,6 +333,7 @@ class Core:
             backing_off=backing_off,
             barred={one.id: frozenset(one.ruled_out) for one in barred},
             nowhere={one.id: _lacks_nodes(one) for one in waiting if state.lacks_nodes(one)},
+            slow=frozenset(one.device for one in slow_devices(state)),
             reserved=told_reserved(state),
         )
         plan = planner.plan(snapshot, allocation, standing)

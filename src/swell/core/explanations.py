@@ -208,6 +208,7 @@ class Standing:
     backing_off: Mapping[str, str]  #: why they are not launched now, of pinned jobs without a gang
     barred: Mapping[str, frozenset[str]]  #: job id -> names of the nodes that cannot run it
     nowhere: Mapping[str, str]  #: why, of jobs for which too few nodes are left
+    slow: frozenset[str] = frozenset()  #: devices that jobs get last
     reserved: str = ""  #: who has devices for which no policy plans, as a clause
 
 

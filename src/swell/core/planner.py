@@ -167,7 +167,13 @@ class Planner:
             cluster = on_whole_cores(cluster, kept, others)
         staying = frozenset(held) if self.policy.forbids_migration else frozenset[str]()
         each = _wide_workers(snapshot)
-        rules = partial(self.placer.place, cluster, owned_only=owned_only, barred=standing.barred)
+        rules = partial(
+            self.placer.place,
+            cluster,
+            owned_only=owned_only,
+            barred=standing.barred,
+            slow=standing.slow,
+        )
         place = partial(_place, partial(rules, held=held, staying=staying, each=each), wanted, held)
         placement, moves = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
         account = PlanAccount(snapshot, allocation, steadied, placement, standing)

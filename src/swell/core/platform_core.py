@@ -16,6 +16,7 @@ from swell.core.gang import UnknownGangEvent
 from swell.core.kinds import KindAdmission, SavedKind, SavedPlatform, choose, named_kinds, read_platform
 from swell.core.record import JobRecord
 from swell.core.setbacks import NodeLossCounts
+from swell.core.slow_devices import slow_devices
 from swell.core.usable_nodes import together
 from swell.model.booking import Booking, BookingRefusal
 from swell.model.calendar import Calendar
@@ -49,7 +50,7 @@ from swell.model.node import Node
 from swell.model.options import Domain
 from swell.model.quota import Claims, Quotas
 from swell.model.throughput import JobThroughput
-from swell.model.usage import AccountShare
+from swell.model.usage import AccountShare, SlowDevice
 from swell.model.view import JobView, Story
 
 #: Of the core that has what no kind was named for.
@@ -391,6 +392,11 @@ class PlatformCore:
     def suspects(self) -> dict[str, str]:
         """Nodes that are likely to be ill, by the jobs that failed there, and why; see `note_failure`."""
         return {name: why for core in self._cores for name, why in core.state.suspects.items()}
+
+    @property
+    def slow_devices(self) -> list[SlowDevice]:
+        """Devices that are slower than others of their kind."""
+        return [device for core in self._cores for device in slow_devices(core.state)]
 
     @property
     def tests(self) -> dict[str, NodeTested]:

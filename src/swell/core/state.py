@@ -50,6 +50,22 @@ class JobFailure(msgspec.Struct, frozen=True):
     node: str
 
 
+class SlowStretch(msgspec.Struct):
+    """Steps of a job in which one of its devices was slower than the others."""
+
+    job_id: str
+    first_steps: int  #: of the job when that was measured first
+    last_steps: int
+    factor: float  #: its time for a sample, relative to that of the others
+
+
+class DeviceSlowness(msgspec.Struct):
+    """In which jobs a device was slower than the others of their gangs."""
+
+    stretches: list[SlowStretch] = []  #: the latest last
+    since_s: float | None = None  #: the device is slow since then; None: it is not known to be
+
+
 class KeptState(msgspec.Struct, kw_only=True, dict=True):
     """What of the head is kept as it is."""
 
@@ -61,6 +77,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     tests: dict[str, NodeTested] = {}  #: the latest of each node, by its name
     failures: list[JobFailure] = []  #: recent ones, the latest last
     suspects: dict[str, str] = {}  #: nodes that are likely to be ill, and why, until they are drained
+    slowness: dict[str, DeviceSlowness] = {}  #: by device; see `slow_devices`
     ends_s: dict[str, float] = {}  #: by name, of nodes whose end is known; see `NodeEndKnown`
     #: Devices by name, as they had them, of nodes that are not there while their hosts are.
     away: dict[str, tuple[str, ...]] = {}

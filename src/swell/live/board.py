@@ -21,6 +21,7 @@ from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.event import NodeLost, NodeTested, NodeWarned
 from swell.model.node import islands_text
+from swell.model.usage import SlowDevice
 from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
 
 #: Turns of which it is known which jobs they changed. A reader that was away for longer reads all jobs.
@@ -60,6 +61,7 @@ class TurnResult:
     unknown_owner: Mapping[str, str] = field(default_factory=dict)
     warned: Mapping[str, NodeWarned] = field(default_factory=dict)  #: nodes that get no more work, by name
     tests: Mapping[str, NodeTested] = field(default_factory=dict)  #: the latest of each node, by name
+    slow_devices: Sequence[SlowDevice] = ()
     ends_s: Mapping[str, float] = field(default_factory=dict)
     lost_nodes: Sequence[NodeLost] = ()
     bookings: Mapping[str, Booking] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class TurnResult:
             unknown_owner=core.unknown_owner,
             warned=core.warned,
             tests=core.tests,
+            slow_devices=core.slow_devices,
             ends_s=core.ends_s,
             lost_nodes=core.lost_nodes,
             bookings={one.id: one for one in core.bookings},
@@ -271,6 +274,7 @@ class ViewBoard:
                 until_s=_time_of(posted.ends_s.get(node.name), calendar),
                 tests=test.results if (test := posted.tests.get(node.name)) else (),
                 tested_s=calendar.time_of(test.at_s) if test else None,
+                slow={one.device: one.why for one in posted.slow_devices if one.node == node.name},
                 islands=islands_text(node.islands),
             )
             for node in posted.cluster.nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -174,10 +175,15 @@ class NewsFinder:
 
 
 def node_news(latest: TurnResult) -> list[NodeNews]:
-    """Nodes that were lost lately, and those that are ill."""
+    """Nodes that were lost lately, and those that are ill or have a slow device."""
     lost = [NodeNews(WebhookEvent.NODE_LOST, one.name, one.at_s, one.cause) for one in latest.lost_nodes]
     ill = (one for one in latest.warned.values() if one.is_ill)
-    return lost + [NodeNews(WebhookEvent.NODE_ILL, one.name, one.at_s, one.why) for one in ill]
+    told = [NodeNews(WebhookEvent.NODE_ILL, one.name, one.at_s, one.why) for one in ill]
+    slow = defaultdict[tuple[str, float], list[str]](list)
+    for one in latest.slow_devices:
+        slow[one.node, one.since_s].append(f"device {one.device} {one.why}")
+    told += [NodeNews(WebhookEvent.NODE_SLOW, *at, "; ".join(causes)) for at, causes in slow.items()]
+    return lost + told
 
 
 def _open_news(

@@ -41,6 +41,7 @@ HAPPENED = {
     WebhookEvent.SESSION_ENDING: "is about to end",
     WebhookEvent.NODE_LOST: "was lost",
     WebhookEvent.NODE_ILL: "is ill and gets no more work",
+    WebhookEvent.NODE_SLOW: "has a slow device, which jobs get last",
 }
 ENDED = {
     Phase.SUCCEEDED: "has finished",

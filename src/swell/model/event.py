@@ -157,6 +157,8 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     num_workers: int  #: that the steps of this report were made with; 0: it brings none
     global_batch: int | None = None  #: samples of each of them; None: the job's own batch
     step_s: float | None = None  #: mean seconds of such a step in the time reported on
+    #: By device: its own seconds per sample, in the latest steps in which the workers compared them.
+    sample_s: dict[str, float] = {}
     loss: float | None = None
     metrics: dict[str, float] = {}
     pause_s: float | None = None  #: time the latest change of the gang took from training

@@ -28,6 +28,7 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
     return msgspec.structs.replace(
         older if older.brings_steps and not newer.brings_steps else newer,
         step_s=newer.step_s if newer.step_s is not None else older.step_s,
+        sample_s=newer.sample_s or older.sample_s,
         loss=newer.loss if newer.loss is not None else older.loss,
         metrics={**older.metrics, **newer.metrics},
         between=older.between.plus(newer.between) if older.between else newer.between,

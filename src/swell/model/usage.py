@@ -66,6 +66,15 @@ class DeviceTest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fault: str = ""  #: empty: every result was right
 
 
+class SlowDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that is slower than others of its kind."""
+
+    device: str
+    node: str
+    since_s: float  #: its present job has found it slow since then
+    why: str
+
+
 class GangUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sums since the gang was launched, of all its processes, those that have ended included.
 

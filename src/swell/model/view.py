@@ -202,6 +202,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""  #: from which its host joined; empty: not known
     lacks: tuple[str, ...] = ()  #: what its host cannot do, and what is odd about it
     leaving: NodeLeaving | None = None  #: None: jobs may be placed on it
+    slow: dict[str, str] = {}  #: devices that are slower than others of their kind, and how it is known
     readings: dict[str, DeviceReading] = {}  #: what devices do, by id; of others it is not known
     tests: tuple[DeviceTest, ...] = ()  #: what the latest test of its devices has found
     tested_s: float | None = None  #: when that was; None: never, since its host joined

@@ -29,9 +29,10 @@ class WebhookEvent(StrEnum):
     SESSION_ENDING = "session_ending"  #: the time of the session is nearly over
     NODE_LOST = "node_lost"  #: the platform lost a node; told to addresses of the platform alone
     NODE_ILL = "node_ill"  #: a node was drained because it is faulty; likewise
+    NODE_SLOW = "node_slow"  #: a device of a node is slower than others of its kind; likewise
 
 
-OF_NODES = (WebhookEvent.NODE_LOST, WebhookEvent.NODE_ILL)
+OF_NODES = (WebhookEvent.NODE_LOST, WebhookEvent.NODE_ILL, WebhookEvent.NODE_SLOW)
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -53,6 +53,7 @@ class BestFitPlacer:
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
         staying: frozenset[str] = frozenset(),
         each: Mapping[str, int] = MappingProxyType({}),
+        slow: frozenset[str] = frozenset(),
     ) -> Placement:
         """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
 
@@ -65,6 +66,7 @@ class BestFitPlacer:
             barred: names of nodes of which each job gets none but what it holds.
             staying: jobs that have what they hold and more, or a part of it.
             each: devices of each worker, of jobs where these are several: they are of one node.
+            slow: devices that jobs get last, and give up first.
         """
         if cluster != self._reality.cluster:
             self._reality = Occupancy(cluster)
@@ -72,37 +74,41 @@ class BestFitPlacer:
         damaged = sorted(self._reality.damaged)
         if not wanted and not damaged:
             return Placement(changes={})
-        allocation = BuddyAllocation(self._reality, pinned, owned_only, barred, staying, each)
+        allocation = BuddyAllocation(self._reality, pinned, owned_only, barred, staying, each, slow)
         again = {job: len(held[job]) for job in damaged if job not in wanted} | dict(wanted)
         movable = {job: num_devices for job, num_devices in again.items() if job not in pinned}
         for job, num_devices in movable.items():
             if num_devices < len(held.get(job, ())):
                 allocation.keep(job, num_devices)
         unplaced = {job for job, num in movable.items() if num > 0 and not allocation.complete(job, num)}
-        changes = _changes(self._reality, allocation)
+        changes = _changes(self._reality, allocation, slow)
         moved = frozenset(
             job for job in allocation.evicted & changes.keys() if _has_moved(held, changes, job)
         )
         return Placement(changes=changes, moved=moved, unplaced=frozenset(unplaced))
 
 
-def _changes(reality: Occupancy, allocation: BuddyAllocation) -> dict[str, tuple[str, ...]]:
+def _changes(
+    reality: Occupancy, allocation: BuddyAllocation, slow: frozenset[str]
+) -> dict[str, tuple[str, ...]]:
     """Devices of the jobs that are to have others than now. Jobs that are not mentioned keep the very same.
 
-    Of a leaf of the tree a job gets those that it has, then those that no job holds, then those given up. It
-    keeps them in rank order: the lowest of those that stay has the state.
+    Of a leaf of the tree a job gets those that it has, then those that no job holds, then those given up;
+    slow ones last. It keeps them in rank order: the lowest of those that stay has the state.
     """
     tree, given_up = reality.tree, defaultdict[int, list[str]](list)
     devices, lacking = dict[str, list[str]](), dict[str, dict[int, int]]()
     for job in dict.fromkeys([*allocation.shares, *sorted(reality.damaged)]):
-        left, devices[job] = dict(allocation.share(job)), []
-        for device in filter(tree.leaf_of.__contains__, reality.held.get(job, ())):
+        left, kept = dict(allocation.share(job)), set[str]()
+        held = [device for device in reality.held.get(job, ()) if device in tree.leaf_of]
+        for device in sorted(held, key=slow.__contains__):
             leaf = tree.leaf_of[device]
             if left.get(leaf, 0):
                 left[leaf] -= 1
-                devices[job].append(device)
+                kept.add(device)
             else:
                 given_up[leaf].append(device)
+        devices[job] = [device for device in held if device in kept]
         lacking[job] = {leaf: num for leaf, num in sorted(left.items()) if num}
     free: dict[int, list[str]] = {}
     for job, nums in lacking.items():
@@ -111,6 +117,7 @@ def _changes(reality: Occupancy, allocation: BuddyAllocation) -> dict[str, tuple
             if leaf not in free:
                 free[leaf] = [device for device in tree.devices[leaf] if device not in reality.taken]
                 free[leaf] += sorted(given_up[leaf], key=in_order)
+                free[leaf].sort(key=slow.__contains__)
             devices[job] += sorted(free[leaf][:num], key=in_order)
             del free[leaf][:num]
     found = {job: tuple(has) for job, has in devices.items()}

@@ -38,6 +38,7 @@ class BuddyAllocation:
         barred: Mapping[str, frozenset[str]],
         staying: frozenset[str],
         each: Mapping[str, int],
+        slow: frozenset[str],
     ) -> None:
         self._reality, self._tree = reality, reality.tree
         self._held = reality.shares  #: what jobs hold before anything is changed
@@ -46,6 +47,9 @@ class BuddyAllocation:
         self._staying = staying & reality.held.keys()
         self._pinned = pinned | self._staying  #: jobs that make no room for others
         self._free: IntArray = reality.free.copy()
+        idle_slow = [reality.tree.leaf_of.get(device) for device in slow - reality.taken]
+        self._num_slow = np.zeros_like(reality.free)  #: (L,) slow devices that no job held
+        np.add.at(self._num_slow, [leaf for leaf in idle_slow if leaf is not None], 1)
         self._leaving = np.zeros_like(reality.free)  #: (L,) of the free ones those that jobs really hold
         self.shares: dict[str, dict[int, int]] = {}  #: of jobs that were looked at
         self.evicted: set[str] = set()
@@ -251,8 +255,9 @@ class BuddyAllocation:
         """Those of the (G,) groups that have so many free at home.
 
         Those with most of its own devices come first, then borrowed ones, then those with fewest that others
-        have yet to leave (two that wait for each other's would wait for ever), then those with fewest workers
-        for each core, if that is more than one; then the most crowded, in the most crowded surroundings.
+        have yet to leave (two that wait for each other's would wait for ever), then those of which it would
+        get fewest slow devices, then those with fewest workers for each core, if that is more than one; then
+        the most crowded, in the most crowded surroundings.
         """
         tree, free = self._tree, self._sums(self._free, home)
         groups = (is_one & (free >= num)).nonzero()[0]
@@ -269,6 +274,9 @@ class BuddyAllocation:
             node = tree.ancestors[tree.node_level, groups]
             workers = tree.sums(tree.widths - self._free)[node] + num
             keys.append(np.maximum(workers / tree.cores[groups], 1.0))
+        if self._num_slow.any():
+            slow = np.minimum(self._sums(self._num_slow, home)[groups], free[groups])
+            keys.append(np.maximum(num - (free[groups] - slow), 0))
         waits = (num - np.minimum(at_once, num)) * tree.is_on_node[groups]
         keys += [waits, tree.has_owned[groups], *by_own]
         return list(groups[np.lexsort(keys)].tolist())

@@ -103,6 +103,7 @@ class Progress(Message, frozen=True, kw_only=True):
     num_workers: int
     global_batch: int | None = None  #: samples of a step of this generation; None: the job's own batch
     step_s: float | None = None  #: mean seconds of such a step, time between epochs left out
+    sample_s: list[float] = []  #: each worker's own seconds per sample lately, by rank; empty: not known
     loss: Number | None = None
     odd_since: int | None = None
     metrics: dict[str, Number] = {}

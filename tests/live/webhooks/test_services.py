@@ -24,8 +24,9 @@ from swell.live.news import GROUP_EVERY_S, NewsSource, node_news
 from swell.live.webhook_messages import WebhookMessage, latest_run
 from swell.model.event import NodeLost, NodeWarned
 from swell.model.job import FixedTerms, Phase
+from swell.model.usage import SlowDevice
 from swell.model.view import JobView
-from swell.model.webhook import Webhook, WebhookEvent
+from swell.model.webhook import OF_NODES, Webhook, WebhookEvent
 
 SERVICE = Webhook(url="slack://a/b/c", is_service=True)
 
@@ -217,18 +218,22 @@ def test_a_start_and_the_end_of_a_session_are_told_once_and_no_start_of_long_ago
     assert Finder(SERVICE).look(1000.0, view, None) == []
 
 
-def test_a_lost_and_an_ill_node_are_told_to_the_platform_s_addresses_alone() -> None:
+def test_a_lost_an_ill_and_a_slow_node_are_told_to_the_platform_s_addresses_alone() -> None:
     found = Finder(SERVICE, hook("http://all"), of_job=hook("http://own"))
     lost = NodeLost(at_s=5.0, name="node1", cause="gave no sign of life")
     ill = NodeWarned(at_s=6.0, name="node2", why="device node2/0: Xid 79", is_ill=True)
     drained = NodeWarned(at_s=6.0, name="node3", why="drained")
-    latest = TurnResult(lost_nodes=[lost], warned={one.name: one for one in (ill, drained)})
+    slow = [SlowDevice(device=one, node="node4", since_s=7.0, why="takes long") for one in ("n/0", "n/1")]
+    latest = TurnResult(
+        lost_nodes=[lost], warned={one.name: one for one in (ill, drained)}, slow_devices=slow
+    )
     found.finder.source = NewsSource(now_s=lambda: 9.0, node_news=lambda: node_news(latest))
     for _ in range(2):
         found.finder.look(lambda messages: bool(found._put(messages)))
     told = [msgspec.json.decode(one, type=WebhookMessage) for one in found.journal.deliveries()]
-    expected = [(url, event) for event in ("node_lost", "node_ill") for url in (SERVICE.url, "http://all")]
+    expected = [(url, str(event)) for event in OF_NODES for url in (SERVICE.url, "http://all")]
     assert [(one.url, str(one.event)) for one in told] == expected
     assert told[2].body.startswith("node node2 is ill") and "node2/0: Xid 79" in told[2].body
     assert '"type":"node.ill"' in told[3].body
+    assert "node node4 has a slow device" in told[4].body and "n/0 takes long; device n/1" in told[4].body
     assert told[0].body.startswith("node node1 was lost") and '"type":"node.lost"' in told[1].body

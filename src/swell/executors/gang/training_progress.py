@@ -30,6 +30,8 @@ def note_steps(live: GangRuntime, said: messages.Progress, member: Member) -> No
     """The gang has made steps."""
     member.steps = live.gang.steps = said.steps
     live.gang.step_s = said.step_s or live.gang.step_s
+    times = zip(live.gang.in_group(), said.sample_s, strict=False)
+    is_of_group = len(said.sample_s) == len(live.gang.formation.group) == len(live.gang.in_group())
     report(
         live,
         num_workers=said.num_workers,
@@ -39,6 +41,7 @@ def note_steps(live: GangRuntime, said: messages.Progress, member: Member) -> No
         curves=said.curves,
         global_batch=said.global_batch,
         step_s=said.step_s,
+        sample_s={one.slot[0]: time_s for one, time_s in times} if is_of_group else {},
         pause_s=said.pause_s,
         between=said.between,
         save_s=said.save_s,

@@ -584,6 +584,7 @@ class AgentWorker(Host):
                 num_workers=self.num_workers,
                 global_batch=None if course.batch == course.global_batch else course.batch,
                 step_s=self._meter.take_mean_step_s(),
+                sample_s=self._balance.take_sample_s(),
                 loss=None if loss is None else spelled(loss),
                 odd_since=self._task.state.losses.odd_since,
                 metrics=self._values.take(),

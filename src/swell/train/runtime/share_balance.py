@@ -39,6 +39,7 @@ class ShareBalance:
         self._sample_s = 0.0  # the latest median; 0: not known
         self._age = 0  # steps of the window that are done
         self.told: list[SpeedNote] = []  #: by rank, in this window, or with which members have come
+        self._untold: list[float] = []  # seconds per sample by rank in the latest window, for the agent
 
     @property
     def own(self) -> SpeedNote:
@@ -55,7 +56,7 @@ class ShareBalance:
         """
         self._rank, self._num_workers, self._max_local_batch = rank, len(self.told), max_local_batch
         self._is_on = self._is_possible and self._num_workers > 1
-        self._course.shares = ()
+        self._course.shares, self._untold = (), []
         self._timed.clear()
         self._balance()
 
@@ -84,7 +85,15 @@ class ShareBalance:
         self._age += 1
         if self._age > WINDOW_STEPS:
             self.told.append(told)
-        return len(self.told) == self._num_workers and self._balance()
+        if len(self.told) < self._num_workers:
+            return False
+        self._untold = [note.sample_s for note in self.told]
+        return self._balance()
+
+    def take_sample_s(self) -> list[float]:
+        """Return each worker's seconds per sample in the window that ended since the last call, by rank."""
+        taken, self._untold = self._untold, []
+        return taken
 
     def _balance(self) -> bool:
         """Set the shares by what all have told, and begin a window. Return whether they are others now."""

@@ -52,7 +52,7 @@ function slots(node, held, numFree, jobs) {
     const slot = element("span", "slot");
     if (id !== null) paint(slot, jobs.get(id) ?? { id, cls: "strict" });
     slot.classList.add("slot");
-    slot.title = [id === null ? "free" : (jobs.get(id)?.name ?? id), ...reading(node.readings[device])].join(", ");
+    slot.title = [id === null ? "free" : (jobs.get(id)?.name ?? id), ...reading(node.readings[device]), ...(device in node.slow ? [node.slow[device]] : [])].join(", ");
     if (id !== null && device in node.readings) slot.style.setProperty("--use", node.readings[device].use);
     place.append(slot);
   }
