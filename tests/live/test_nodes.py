@@ -363,3 +363,46 @@ def test_a_node_at_which_job_after_job_fails_is_drained_and_stays_so_after_a_kil
     with running(copy, survivors, NODE) as after:
         until(has(after, "node0", "far"))
         assert after.node(bad).leaving == leaving
+
+
+GPUS = Node(name="far", kind="cuda:NVIDIA H200", devices=("far/0", "far/1"), address="10.9.0.11")
+
+
+@pytest.mark.parametrize("fault", ["", "a sum was wrong"])
+def test_a_machine_that_joins_with_gpus_is_tested_before_jobs_have_them(tmp_path: Path, fault: str) -> None:
+    hands, asked = Noting(), [("far", "far/0", "far/1")]
+    with running(tmp_path, hands) as platform:
+        hands.join(GPUS)
+        until(lambda: hands.tested == asked)
+        job_id = platform.submit(spec(min_workers=1)).id
+        until(lambda: platform.job(job_id).reason_code == "no_nodes")
+        assert platform.node("far").leaving is not None and not hands.launched.is_set()
+        copy, survivors = as_if_killed(tmp_path, hands)
+    with running(copy, survivors) as after:
+        until(lambda: survivors.tested == asked)  # the result may have gone with the daemon
+        results = tuple(DeviceTest(device=device, fault=fault) for device in GPUS.devices)
+        survivors.deliver(NodeTested(at_s=0.0, name="far", results=results))
+        until(lambda: after.node("far").tests == results)
+        leaving, phase = after.node("far").leaving, after.job(job_id).phase
+        if fault:
+            assert leaving is not None and leaving.is_ill and phase is Phase.QUEUED
+            assert leaving.why == f"its test failed (device far/0: {fault})"
+        else:
+            assert leaving is None
+            until(lambda: after.job(job_id).phase is Phase.RUNNING)
+            survivors.deliver(NodeJoined(at_s=0.0, node=GPUS))  # as a new controller tells
+            assert after.node("far").jobs == [job_id] and after.node("far").leaving is None
+        assert survivors.tested == asked
+
+
+@pytest.mark.parametrize("why", ["no GPU", "borrowed", "the platform's own"])
+def test_other_nodes_have_jobs_at_once(tmp_path: Path, why: str) -> None:
+    hands, node = Noting(), msgspec.structs.replace(GPUS, is_borrowed=why == "borrowed")
+    node = JOINED if why == "no GPU" else node
+    is_own = why == "the platform's own"
+    with running(tmp_path, hands, *([node] if is_own else [])) as platform:
+        if not is_own:
+            hands.join(node)
+        job_id = platform.submit(spec(min_workers=1)).id
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        assert hands.tested == []

@@ -32,6 +32,7 @@ from swell.model.failure import failure_sentence
 from swell.model.job import LOSS, Elasticity, JobClass, Phase
 from swell.model.quantities import format_bytes, relative, span, told_workers
 from swell.model.resize import Verdict
+from swell.model.usage import UNTESTED
 from swell.script_facts import ScriptFinding
 
 #: A trial run that took less was none: the job had been measured before.
@@ -96,6 +97,8 @@ def node_joined(event: events.NodeJoined, state: HeadState) -> None:
     is_same = state.away.pop(node.name, None) is not None or state.cluster.has_node(node.name)
     if not is_same:
         state.readmit(node.name)
+    if event.is_untested and not is_same and not state.warned.get(node.name):
+        state.warned[node.name] = [events.NodeWarned(at_s=event.at_s, name=node.name, why=UNTESTED)]
     state.set_cluster(state.cluster.with_node(node))
 
 
@@ -144,12 +147,13 @@ def node_cleared(event: events.NodeCleared, state: HeadState) -> None:
 def node_tested(event: events.NodeTested, state: HeadState) -> None:
     state.tests[event.name] = event
     at_s, name = event.at_s, event.name
-    if faults := [f"device {one.device}: {one.fault}" for one in event.results if one.fault]:
+    faults = [f"device {one.device}: {one.fault}" for one in event.results if one.fault]
+    causes = state.warned.get(name, ())
+    for cause in [one for one in causes if one.why == UNTESTED or (one.is_ill and not faults)]:
+        node_cleared(events.NodeCleared(at_s=at_s, name=name, why=cause.why), state)
+    if faults:
         why = f"its test failed ({faults[0]})"
         node_warned(events.NodeWarned(at_s=at_s, name=name, why=why, is_ill=True), state)
-        return
-    for cause in [cause for cause in state.warned.get(name, ()) if cause.is_ill]:
-        node_cleared(events.NodeCleared(at_s=at_s, name=name, why=cause.why), state)
 
 
 def node_end_known(event: events.NodeEndKnown, state: HeadState) -> None:

@@ -50,7 +50,7 @@ from swell.model.node import Node
 from swell.model.options import Domain
 from swell.model.quota import Claims, Quotas
 from swell.model.throughput import JobThroughput
-from swell.model.usage import AccountShare, SlowDevice
+from swell.model.usage import UNTESTED, AccountShare, SlowDevice
 from swell.model.view import JobView, Story
 
 #: Of the core that has what no kind was named for.
@@ -387,6 +387,17 @@ class PlatformCore:
     def warned(self) -> dict[str, NodeWarned]:
         """Warnings of the nodes that get no more work, by name of the node."""
         return {name: together(said) for core in self._cores for name, said in core.state.warned.items()}
+
+    @property
+    def untested(self) -> list[Node]:
+        """Nodes that have joined, and get no jobs until they are tested."""
+        states = [core.state for core in self._cores if core.state.warned]
+        return [
+            node
+            for state in states
+            for node in state.cluster.nodes
+            if any(cause.why == UNTESTED for cause in state.warned.get(node.name, ()))
+        ]
 
     @property
     def suspects(self) -> dict[str, str]:

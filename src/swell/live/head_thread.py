@@ -24,7 +24,7 @@ from swell.live.counters import PlatformCounts, Turn
 from swell.live.news import NewsSource, node_news
 from swell.live.pruning import HistoryLimits
 from swell.live.recovery import BatchGuard, changes_again, differences, digest, explained_jobs, load, replay
-from swell.live.watches import AfterWatch, DeviceDemand, FaultWatch, QuotaWatch
+from swell.live.watches import AfterWatch, DeviceDemand, FaultWatch, JoinTests, QuotaWatch
 from swell.live.webhook_messages import WebhookMessage
 from swell.live.webhooks import Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
@@ -508,6 +508,7 @@ class HeadThread:
         self._guard = BatchGuard(core, store, self.journal.amend)
         self._followers = AfterWatch(lambda job_id: self.board.job(job_id) or store.job(job_id))
         self._demand, self._faults = DeviceDemand(), FaultWatch()
+        self._join_tests = JoinTests(site.nodes)
         self._is_stopping = False
         self._is_open = False  #: the first turn is over, and so it is known that this platform is up
         self._drain_until_s: float | None = None
@@ -603,7 +604,9 @@ class HeadThread:
     def _take(self) -> list[AnyEvent]:
         """Wait for events, and look what else the head is to hear: once in LOOK_EVERY_S at least."""
         dues_s = [due_s for due_s in (self._wake_s, self._drain_until_s) if due_s is not None]
-        batch = self.inbox.take(min(dues_s) if dues_s else None)
+        for node in self._join_tests.due(self._core, self.clock.now_s()):
+            self._executor.test_node(node.name, node.devices)
+        batch = [*map(self._join_tests.marked, self.inbox.take(min(dues_s) if dues_s else None))]
         now_s = self.clock.now_s()
         if self._wake_s is not None and now_s >= self._wake_s:
             self._wake_s = None

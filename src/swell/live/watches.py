@@ -11,12 +11,22 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from swell.core.platform_core import PlatformCore
 from swell.executors.storage import begun
-from swell.model.event import CancelRequested, NodeWarned, PredecessorsSucceeded, QuotasSet
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    NodeJoined,
+    NodeWarned,
+    PredecessorsSucceeded,
+    QuotasSet,
+)
 from swell.model.job import Phase
+from swell.model.node import Node
 from swell.model.quota import Claims
-from swell.model.usage import DeviceReading
+from swell.model.usage import TEST_LIMIT_S, DeviceReading
 from swell.model.view import JobView, is_set_aside
 
 #: Topic of the platform's warning that quotas are not as they were set.
@@ -101,6 +111,40 @@ class FaultWatch:
         for node, why in told:
             log.warning("node %s is ill and gets no more work: %s", node, why)
         return [NodeWarned(at_s=now_s, name=node, why=why, is_ill=True) for node, why in told]
+
+
+class JoinTests:
+    """Tests of the GPUs of machines that join, before jobs may have them.
+
+    A borrowed node is not tested: it may be gone soon, and its owner looks after it.
+
+    Args:
+        own: nodes of the platform's own machine, which its owner may test.
+    """
+
+    def __init__(self, own: Iterable[Node]) -> None:
+        self._own = {node.name for node in own}
+        self._asked_s: dict[str, float] = {}  #: by name of the node
+
+    def marked(self, event: AnyEvent) -> AnyEvent:
+        """The event as the head is to hear it."""
+        if not isinstance(event, NodeJoined) or not event.node.has_gpus:
+            return event
+        is_untested = not event.node.is_borrowed and event.node.name not in self._own
+        return msgspec.structs.replace(event, is_untested=is_untested)
+
+    def due(self, core: PlatformCore, now_s: float) -> list[Node]:
+        """Nodes without workers whose test is to begin; again if its result is lost, as with an agent."""
+        untested = {node.name: node for node in core.untested}
+        late_s = now_s - 2 * TEST_LIMIT_S
+        self._asked_s = {
+            one: at_s for one, at_s in self._asked_s.items() if one in untested and at_s > late_s
+        }
+        waiting = [node for name, node in untested.items() if name not in self._asked_s]
+        used = {device for one in core.holders() for device in one.gang.held} if waiting else set()
+        due = [node for node in waiting if not {*used, *core.unknown_owner}.intersection(node.devices)]
+        self._asked_s |= {node.name: now_s for node in due}
+        return due
 
 
 class AfterWatch:

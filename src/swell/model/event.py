@@ -272,6 +272,7 @@ class NodeJoined(Event, frozen=True, kw_only=True):
     """
 
     node: Node
+    is_untested: bool = False  #: if it was not there before, no job has its devices until `NodeTested`
 
 
 class NodeWarned(Event, frozen=True, kw_only=True):

@@ -42,6 +42,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         return SLICES not in self.kind
 
     @property
+    def has_gpus(self) -> bool:
+        """Whether its devices are GPUs, by the name that they have of themselves."""
+        return self.kind.startswith("cuda:")
+
+    @property
     def num_whole(self) -> int:
         """Devices in use at which each worker still has a core of its own; one at least."""
         num = len(self.devices)

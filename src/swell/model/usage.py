@@ -52,6 +52,8 @@ def _summed(kind: type[msgspec.Struct], read: Iterable[msgspec.Struct]) -> dict[
     }
 
 
+#: Why a node that has joined gets no jobs yet.
+UNTESTED = "its devices are being tested, as it has joined"
 #: A test of devices that takes longer is ended, and has failed.
 TEST_LIMIT_S = 180.0
 
