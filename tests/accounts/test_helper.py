@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.accounts.conftest import Lab, acting_as, reachable, run_as
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 
 from swell.executors.local.accounts import client, messages, process
 from swell.executors.local.accounts.client import AccountRefused, KeptProcess, become_owner, end_helper
@@ -52,7 +52,7 @@ def descriptors(num: int) -> Iterator[list[int]]:
 def ask(lab: Lab, text: bytes, num_descriptors: int) -> dict[str, Any]:
     """What the helper answers to these bytes from the platform's account."""
     with lab.as_platform(), descriptors(num_descriptors) as sent, socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(20)
+        line.settimeout(PATIENCE_S)
         line.connect(str(messages.socket_path(os.geteuid())))
         if sent:
             socket.send_fds(line, [text], sent)
@@ -152,7 +152,7 @@ def test_an_account_of_a_platform_is_not_root_and_shares_its_group_with_nobody(l
 
 def test_one_helper_at_a_time(lab: Lab) -> None:
     words = [sys.executable, "-I", "-m", process.__name__, lab.group, str(lab.platform.pw_uid)]
-    second = subprocess.run(words, capture_output=True, check=False, timeout=30)
+    second = subprocess.run(words, capture_output=True, check=False, timeout=PATIENCE_S)
     assert second.returncode == 1 and b"another swell-runas" in second.stderr
 
 
@@ -521,7 +521,9 @@ def test_a_joined_machine_has_a_helper_of_its_own_and_goes_on_as_its_account(
     with lab.as_platform(), pytest.raises(InvalidOption, match="only root starts processes of users"):
         become_owner(state, lab.group)
     try:
-        joined = subprocess.run(reachable(words), capture_output=True, text=True, check=False, timeout=60)
+        joined = subprocess.run(
+            reachable(words), capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert joined.returncode == 2 and str(state / "t") in joined.stderr, "it has no token"
         assert {path.stat().st_uid for path in state.iterdir()} == {lab.platform.pw_uid}
         with lab.as_platform():

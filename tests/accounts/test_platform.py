@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.accounts.conftest import Lab, reachable
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 from tests.wheels import uv_environ, write_wheel
 
 from swell.api.role import Role
@@ -85,7 +85,7 @@ class Site:
     ) -> subprocess.CompletedProcess[str]:
         """As a user of the machine; None: as root."""
         line = self.line(user, *words, **env)
-        return subprocess.run(line, cwd="/", capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(line, cwd="/", capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
     def line(self, user: pwd.struct_passwd | None, *words: str, **env: str) -> list[str]:
         become = ["env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"]

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.chaos.jobs import Jobs
-from tests.chaos.scene import DEVICES, PATIENCE_S, Scene, end, send
-from tests.eventually import eventually
+from tests.chaos.scene import DEVICES, Scene, end, send
+from tests.eventually import PATIENCE_S, eventually
 from tests.platform.program import job_id
 
 from swell.executors.local.agent.address import read_address

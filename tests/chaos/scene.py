@@ -13,7 +13,7 @@ from random import Random
 
 import psutil
 from tests.chaos.jobs import Jobs
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 from tests.platform.program import Program
 from tests.platform.wall import WallClock
 
@@ -25,7 +25,6 @@ from swell.model.view import JobView
 DEVICES = "paced:4@1280"
 ZYGOTE = "swell.executors.local.zygote.process"
 #: A fault may need the platform to have done something about the one before.
-PATIENCE_S = 90.0
 SETTINGS = (
     "standstill_s=1",
     "stuck_s=5",

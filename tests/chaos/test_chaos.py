@@ -113,7 +113,6 @@ def _say(text: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_six_faults(places: Places, tmp_path: Path) -> None:
     """Half as many jobs at a time as in the long run: each starts processes that import torch."""
     life = Life(num_faults=6, epochs=(6, 20), num_open=3)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.started_program import run_program
 
 
@@ -21,7 +22,7 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, arguments: list[str]
     (tmp_path / "taken").write_text("a file")
     (tmp_path / "temporary").mkdir()
     environ = os.environ | {"TMPDIR": str(tmp_path / "temporary")}
-    done = run_program("demo", *arguments, environ=environ, timeout_s=60.0, folder=tmp_path)
+    done = run_program("demo", *arguments, environ=environ, timeout_s=PATIENCE_S, folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(f"swell: {says}")
     assert len(done.stderr.splitlines()) == 1

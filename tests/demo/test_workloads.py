@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import fork_script
 
 from swell_papers.live_run import SCRIPTS
@@ -40,7 +41,6 @@ SHORT: dict[str, tuple[list[str], str, Callable[[float], bool]]] = {
 
 
 OWN_PROGRAM = "letters.py --model gru"
-LIMIT_S = 100.0
 
 
 @pytest.mark.slow
@@ -55,11 +55,11 @@ def test_runs_alone_and_begins_to_learn(script: str, tmp_path: Path) -> None:
         with log.open("wb") as out:
             words = [sys.executable, str(path), *model, *arguments]
             subprocess.run(
-                words, cwd=tmp_path, env=os.environ | environ, stdout=out, stderr=out, timeout=LIMIT_S
+                words, cwd=tmp_path, env=os.environ | environ, stdout=out, stderr=out, timeout=PATIENCE_S
             ).check_returncode()
     else:
         process = fork_script(path, [*model, *arguments], log, environ)
-        process.join(LIMIT_S)
+        process.join(PATIENCE_S)
         assert process.exitcode == 0, log.read_text()
     values = [float(value) for value in re.findall(rf"{metric}=(\S+)", log.read_text())]
     assert values, log.read_text()

@@ -18,13 +18,13 @@ from typing import Any
 
 import yaml
 from tests.cli.conftest import ROOT
+from tests.eventually import PATIENCE_S
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 VARIABLE = re.compile(r"\$\(([A-Z_]+)\)")
 #: The machine's own: workers use it for what they share.
 NOT_MAPPED = ("/dev/shm",)  # noqa: S108
 #: More than a command takes on a busy machine.
-LIMIT_S = 90.0
 
 
 def manifests() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -67,7 +67,7 @@ class Pod:
                 )
         for init in self._spec.get("initContainers", ()):
             subprocess.run(
-                self._words(init, init["args"]), check=True, env=self._environ(init), timeout=LIMIT_S
+                self._words(init, init["args"]), check=True, env=self._environ(init), timeout=PATIENCE_S
             )
         (self._container,) = self._spec["containers"]
         self._log = (folder / "log").open("ab")
@@ -94,7 +94,7 @@ class Pod:
             env=self._environ(self._container),
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=PATIENCE_S,
             check=False,
         )
 

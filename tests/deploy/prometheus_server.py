@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import yaml
+from tests.eventually import PATIENCE_S
 from tests.live.test_platform import until
 
 from swell.api.server import bind
@@ -79,7 +80,7 @@ def prometheus(folder: Path, state: StateFolder, metrics_port: int) -> Iterator[
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(["prometheus", *words], stdout=log, stderr=log)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10.0, trust_env=False) as http:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S, trust_env=False) as http:
             server = Prometheus(http)
             until(server.is_ready)
             yield server

@@ -151,7 +151,6 @@ def await_probe(pod: Pod, probe: str) -> None:
 
 
 @pytest.mark.soak  # a minute of CPU time: five processes import torch
-@pytest.mark.timeout(300)
 def test_pods_make_a_platform_and_a_host_that_is_deleted_loses_nothing(
     pods: Callable[..., Pod], tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from tests.eventually import PATIENCE_S
 from tests.executors.fake_hosts import CODEC, Line
 
 from swell.executors.controller.controller import Controller
@@ -28,7 +29,6 @@ from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.messages import Hello
 
 #: For tests that fail; a zygote has to import torch first.
-LIMIT_S = 90.0
 PACED = DeviceBinding(torch_device="cpu", kind="paced@2000", pace_per_s=2000.0)
 #: No lease ends here.
 ALWAYS_S = 1e300
@@ -64,7 +64,7 @@ class JoinedEngine:
         preload: tuple[str, ...] = DEFAULT_PRELOAD,
         gang_settings: GangSettings | None = None,
         binding: DeviceBinding = PACED,
-        limit_s: float = LIMIT_S,
+        limit_s: float = PATIENCE_S,
     ) -> None:
         self.folder, self._call, self._preload, self._binding = folder, call, preload, binding
         self._gang_settings, self._limit_s = gang_settings or GangSettings(), limit_s

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import TypeVar
 
+from tests.eventually import PATIENCE_S
+
 from swell.model.event import AnyEvent, Event, RunningWork
 
 Wanted = TypeVar("Wanted", bound=Event)
-LIMIT_S = 20.0
 
 
 class Listener:
@@ -26,7 +27,7 @@ class Listener:
         self.found.append(work)
 
     def wait(
-        self, kind: type[Wanted], generation: int | None = None, num: int = 1, limit_s: float = LIMIT_S
+        self, kind: type[Wanted], generation: int | None = None, num: int = 1, limit_s: float = PATIENCE_S
     ) -> Wanted:
         """The `num`th event of this kind (and generation)."""
 

@@ -14,11 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swell.executors.local.terminal import line_of, message_of
+from tests.eventually import PATIENCE_S
+
+from swell.executors.local.terminal import SILENT_S, line_of, message_of
 from swell.wire import environ
 
-PATIENCE_S = 30.0
-PROGRAM = "import sys; from swell.executors.local.terminal import run; sys.exit(run('', sys.argv[1:]))"
+#: Its clock is ahead by what a file says.
+PROGRAM = """
+import sys, time
+true_clock, ahead = time.monotonic, sys.argv.pop(1)
+time.monotonic = lambda: true_clock() + float(open(ahead).read())
+from swell.executors.local.terminal import run
+sys.exit(run('', sys.argv[1:]))
+"""
+SIGN_EVERY_S = SILENT_S + 1.0
 BASH = ("bash", "--norc", "--noprofile")
 
 
@@ -29,7 +38,9 @@ class Attached:
         self._socket = socket.create_connection((session.address["host"], session.address["port"]))
         self._socket.settimeout(PATIENCE_S)
         self._lines = self._socket.makefile("rb")
+        self.session = session
         self.shown, self.seen = shown, b""
+        self.num_signs = 0  #: of life, without content
         self.status: int | None = None
         self.is_replaced = False
         self.say(token=session.address["token"], attach=name, shown=shown)
@@ -47,6 +58,7 @@ class Attached:
             return False
         message = message_of(line)
         content = message["content"]
+        self.num_signs += not content
         self.shown = message.get("shown", self.shown + len(content))
         self.status = message.get("status", self.status)
         self.is_replaced = self.is_replaced or message.get("is_replaced", False)
@@ -61,6 +73,14 @@ class Attached:
             assert time.monotonic() < give_up_s and self.hear(), (wanted, self.seen)
         before, _, self.seen = self.seen.partition(wanted)
         return before + wanted
+
+    def await_looks(self) -> None:
+        """Until the session has looked at its clock twice from now on, and found no end."""
+        for _ in range(2):
+            num_before = self.num_signs
+            self.session.pass_time(SIGN_EVERY_S)
+            while self.num_signs == num_before:
+                assert self.hear(), self.seen
 
     def run(self, command: str) -> str:
         """What a command of a shell prints."""
@@ -103,9 +123,11 @@ class RunningSession:
             "PS1": "$ ",
             "TERM": "xterm",
         }
+        self._ahead_s, self._ahead = 0.0, folder / "ahead"
+        self.pass_time(0.0)
         self.log = folder / "log"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *command],
+            [sys.executable, "-c", PROGRAM, str(self._ahead), *command],
             env=os.environ | own,
             stdin=subprocess.DEVNULL,
             stdout=self.log.open("wb"),
@@ -119,6 +141,12 @@ class RunningSession:
         self.line, _ = self.agent.accept()
         wait_for(path.exists)
         self.address = json.loads(path.read_text())
+
+    def pass_time(self, span_s: float) -> None:
+        self._ahead_s += span_s
+        draft = self._ahead.with_suffix(".draft")
+        draft.write_text(str(self._ahead_s))
+        draft.replace(self._ahead)
 
     def close(self) -> None:
         self.process.terminate()  # it ends what the command has left behind

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 from tests.executors.contract import ExecutorWorld, MakeJob
-from tests.executors.listening import LIMIT_S, Listener
+from tests.executors.listening import Listener
 
 from swell.executors.local.launch import find_agent, stop_agent
 from swell.executors.local.link import LocalExecutor
@@ -32,7 +32,7 @@ class SharedPlatform:
         new_executor: Callable[[], LocalExecutor],
         devices: tuple[str, ...],
         bring_hosts: Callable[[], None] | None = None,
-        within_s: float = LIMIT_S,
+        within_s: float = PATIENCE_S,
     ) -> None:
         """
         Args:

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 from tests.executors.contract import JOB, launch, resize
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
@@ -152,7 +152,7 @@ def test_a_job_has_a_token_that_no_other_job_takes(
 
 
 def say(port: int, line: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         connection.sendall(line)
         return connection.recv(4096)
 

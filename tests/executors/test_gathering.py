@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 import pytest
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 from tests.executors.listening import Listener
 
 from swell.executors.controller.protocol import (
@@ -29,7 +29,6 @@ from swell.executors.local.link import LocalExecutor
 from swell.model.command import StopGang
 from swell.model.event import GangEnded, Outcome, RunningWork
 
-PATIENCE_S = 20.0
 INVENTORY = Inventory(protocol=PROTOCOL, boot_id="boot", num_performed=0, work=RunningWork(trials=("job-1",)))
 WAITS = Gathering(hosts=("b", "c"))
 

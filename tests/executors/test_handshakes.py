@@ -8,13 +8,13 @@ import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.eventually import PATIENCE_S
 
 from swell.executors.limited_log import log_to_stderr
 from swell.executors.local.agent import handshakes
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 
-PATIENCE_S = 20.0
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.executors.puppets import make_spec
 
 from swell.executors import storage as storage_module
@@ -98,7 +99,7 @@ def test_hosts_that_open_a_run_at_the_same_time_have_one_tree(
 
     def fill_together(*parts: Any) -> None:
         fill(*parts)
-        both.wait(10)
+        both.wait(PATIENCE_S)
 
     monkeypatch.setattr(job_files, "_fill", fill_together)
     places: list[JobPlace] = []

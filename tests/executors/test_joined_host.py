@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.executors.agents import CALL
 from tests.executors.host_contract import RUN, HostContract, begin
-from tests.executors.listening import LIMIT_S
 from tests.executors.puppets import make_spec
 from tests.executors.test_host_door import FakeController
 from tests.executors.turning_world import TurningWorld
@@ -235,7 +235,7 @@ def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_word
     world.wait(h.WorkerForked)
 
     def hang(*_: object) -> str:
-        answers.wait(LIMIT_S)
+        answers.wait(PATIENCE_S)
         return "too late"
 
     monkeypatch.setattr(RunLogSet, "end", hang)

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.eventually import PATIENCE_S
 from tests.executors.test_host_door import FakeController
 
 from swell import __version__
@@ -43,7 +44,6 @@ from swell.executors.remote.listening_door import ListeningDoor
 from swell.wire.peers import pinning_context
 
 LOOPBACK = "127.0.0.1"
-PATIENCE_S = 20.0
 ME = introduction("n1", "m", "")
 
 

@@ -23,7 +23,7 @@ NUM_DEVICES = 3
 WITHIN_S = 120.0
 
 #: Of which Ray's start has a part that only a busy machine needs.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 
 from swell.executors.local.processes.listing import is_alive, list_processes
 from swell.executors.node.options import NodeOptions, read_options
@@ -33,7 +33,6 @@ SLURM = {
     "HOME": "/h",
     "CUDA_VISIBLE_DEVICES": "3,5",
 }
-LIMIT_S = 30.0
 
 #: In place of a host: says what it hears, and ends at the second SIGTERM.
 HOST = """
@@ -100,7 +99,7 @@ def test_the_host_is_no_descendant_of_the_task_so_that_a_signal_to_all_of_them_s
     assert task.line() == "heard 1\n"
     os.kill(task.process.pid, signal.SIGTERM)
     assert task.line() == "heard 2\n"
-    assert task.process.wait(LIMIT_S) == 7, "it ends as its host does"
+    assert task.process.wait(PATIENCE_S) == 7, "it ends as its host does"
 
 
 def test_a_task_that_is_killed_takes_its_host_with_it(task: Task) -> None:
@@ -123,7 +122,7 @@ def test_a_slice_that_is_killed_whole_leaves_its_join_token_on_no_disk(task: Tas
 def test_a_guard_that_is_killed_takes_its_host_with_it_and_the_task_ends(task: Task) -> None:
     guard = next(process.parent for process in list_processes() if process.pid == task.host)
     os.kill(guard, signal.SIGKILL)
-    assert task.process.wait(LIMIT_S) == 128 + signal.SIGKILL
+    assert task.process.wait(PATIENCE_S) == 128 + signal.SIGKILL
     eventually(lambda: not is_alive(task.host))
     assert not task.folder.exists()
 

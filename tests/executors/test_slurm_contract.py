@@ -24,8 +24,6 @@ from swell.executors.slurm.engine import SlurmEngine
 NUM_NODES, NUM_DEVICES = 2, 3
 WITHIN_S = 120.0
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SlurmCluster]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.executors.fake_slurm import FakeSlurm
 from tests.executors.test_host_door import FakeController
 
@@ -23,8 +24,6 @@ from swell.executors.slices.port import ClusterError, ClusterRead
 from swell.executors.slurm import slurm_client
 from swell.executors.slurm.engine import SlurmEngine
 from swell.model.event import AnyEvent, NodeLost
-
-LIMIT_S = 20.0
 
 
 class Reporting(FakeController):
@@ -56,7 +55,7 @@ class Agent:
             self.door = SliceDoor(self.listener, given, "session")
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not is_so():
                 self.door.tick()
                 await asyncio.sleep(0.005)

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.eventually import PATIENCE_S
 from tests.executors.fake_lines import carry, fake_lines
 from tests.executors.test_host_door import FakeController
 from tests.executors.test_joining import LOOPBACK, ME, until
@@ -203,7 +204,7 @@ def test_lines_that_are_torn_lose_nothing_however_long_a_message_is(tmp_path: Pa
         await until(lambda: talk.ears[1].why == "this head ends")
         await talk.listener.close()
 
-    asyncio.run(asyncio.wait_for(run(), 30.0))
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
 
 
 def test_a_line_that_breaks_the_rules_is_closed_with_a_word(tmp_path: Path) -> None:
@@ -216,4 +217,4 @@ def test_a_line_that_breaks_the_rules_is_closed_with_a_word(tmp_path: Path) -> N
         assert talk.ears[1].why.startswith("a message cannot be understood (Invalid value 'Resumed'")
         await talk.listener.close()
 
-    asyncio.run(asyncio.wait_for(run(), 30.0))
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))

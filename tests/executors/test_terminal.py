@@ -6,15 +6,19 @@ import os
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.executors.session_process import BASH, PATIENCE_S, Attached, RunningSession, wait_for
+from tests.eventually import PATIENCE_S
+from tests.executors.session_process import BASH, Attached, RunningSession, wait_for
 
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.terminal import line_of
@@ -63,6 +67,7 @@ def test_a_program_is_told_of_a_new_size_at_once(begin: Callable[..., RunningSes
     program.until("sized\r\n")
 
 
+@pytest.mark.bench
 def test_an_echo_comes_within_50_ms(begin: Callable[..., RunningSession]) -> None:
     shell = Attached(begin())
     shell.until("$ ")
@@ -109,6 +114,7 @@ def test_a_command_that_cannot_be_run_is_told(
     begin: Callable[..., RunningSession], command: str, status: int
 ) -> None:
     session = begin(command)
+    Attached(session).until_end()  # it waits for the first
 
     assert session.process.wait(PATIENCE_S) == status
     assert command in session.log.read_text()
@@ -235,7 +241,11 @@ def test_one_who_takes_nothing_is_given_up_and_the_session_goes_on(
     session = begin("bash", "-c", "head -c 20000000 /dev/zero | tr '\\0' a; echo end; sleep 1000")
     stuck = Attached(session)
 
-    wait_for(lambda: session.log.read_bytes().endswith(b"end\r\n"))
+    def has_gone_on() -> bool:
+        session.pass_time(1.0)
+        return session.log.read_bytes().endswith(b"end\r\n")
+
+    wait_for(has_gone_on)
     Attached(session, "another").until("end\r\n")
     stuck.close()
 
@@ -315,13 +325,14 @@ def test_while_it_is_ending_it_shows_that_it_is_there(
     stays = (
         f"trap 'echo told' TERM; trap '' HUP; echo begun; until [ -e {tmp_path}/over ]; do sleep 0.1; done"
     )
-    session = begin("sh", "-c", stays, time_s=8.0, grace_s=600.0)
+    session = begin("sh", "-c", stays, grace_s=600.0)
     shell = Attached(session)
     shell.until("begun\r\n")
 
     session.process.terminate()
     shell.until("told\r\n")
-    assert all(shell.hear() for _ in range(5))
+    for _ in range(3):
+        shell.await_looks()
     (tmp_path / "over").touch()
     assert shell.until_end() == environ.EXIT_STOPPED
 
@@ -338,41 +349,47 @@ def test_what_has_left_its_environment_ends_with_it(begin: Callable[..., Running
 
 
 def test_an_idle_session_ends_and_tells_so_before(begin: Callable[..., RunningSession]) -> None:
-    session = begin(idle_s=4.0)
+    session = begin(idle_s=600.0)
     shell = Attached(session)
     shell.run("echo last use")
-    begun_s = time.monotonic()
+    shell.await_looks()
+    assert b"ends in" not in shell.seen
 
+    session.pass_time(560.0)
     shell.until("the session ends in")
-    told_s = time.monotonic() - begun_s
-    shell.until("was idle for 4 s")
-    assert 2.5 < told_s < time.monotonic() - begun_s < 8.0
+    session.pass_time(60.0)
+    shell.until("was idle for 10 min")
     assert shell.until_end() == session.process.wait(PATIENCE_S) == environ.EXIT_IDLE
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("use", ["input", "output", "devices"])
-def test_a_session_in_use_is_not_idle(begin: Callable[..., RunningSession], use: str) -> None:
-    session = begin(idle_s=2.0)
+def test_a_session_in_use_is_not_idle(begin: Callable[..., RunningSession], tmp_path: Path, use: str) -> None:
+    session = begin(idle_s=600.0)
     shell = Attached(session)
-    told = {"output": "while sleep 0.5; do echo x; done\r"}.get(use, "cat > /dev/null\r")
+    shell.run("stty -echo")
+    shell.type({"output": f"while :; do cat {tmp_path}/pipe; done\r"}.get(use, "cat > /dev/null\r"))
+    os.mkfifo(tmp_path / "pipe")
 
-    shell.type(told)
-    end_s = time.monotonic() + 6.0
-    while time.monotonic() < end_s:
+    for _ in range(3):
+        shell.await_looks()
+        session.pass_time(400.0)
         if use == "input":
             shell.type("x")
-        if use == "devices":
+        elif use == "devices":
             session.line.sendall(msgspec.json.encode(DevicesUsed()) + b"\n")
-        time.sleep(0.2)
+        else:
+            (tmp_path / "pipe").write_text("more")
+            shell.until("more")
+    shell.await_looks()
     assert session.process.poll() is None
-    session.line.close()  # as an agent that is killed, and no more use
-    assert use == "output" or session.process.wait(PATIENCE_S) == environ.EXIT_IDLE
 
 
 def test_its_end_at_the_limit_is_told_before(begin: Callable[..., RunningSession]) -> None:
-    shell = Attached(begin(time_s=8.0))
+    session = begin(time_s=600.0)
+    shell = Attached(session)
+    shell.run("true")
 
+    session.pass_time(560.0)
     shell.until("the session ends in")
     shell.until("its time is over then")
 
@@ -396,18 +413,15 @@ def test_a_port_that_the_session_serves_is_reached(
     begin: Callable[..., RunningSession], tmp_path: Path
 ) -> None:
     (tmp_path / "page").write_text("x" * 300_000)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    session = begin(
-        sys.executable, "-m", "http.server", "-b", "127.0.0.1", "-d", str(tmp_path), str(port), port=port
-    )
-    shell = Attached(session)
-    shell.until("Serving HTTP")
-
-    for _ in range(2):
-        with socket.create_connection((session.address["host"], session.address["port"])) as line:
-            line.sendall(line_of(token=session.address["token"], forward=True))
-            line.sendall(b"GET /page HTTP/1.0\r\n\r\n")
-            line.shutdown(socket.SHUT_WR)
-            answer = line.makefile("rb").read()
-        assert answer.startswith(b"HTTP/1.0 200") and answer.endswith(b"x" * 300_000)
+    serve = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        session = begin(port=server.server_address[1])
+        for _ in range(2):
+            with socket.create_connection((session.address["host"], session.address["port"])) as line:
+                line.sendall(line_of(token=session.address["token"], forward=True))
+                line.sendall(b"GET /page HTTP/1.0\r\n\r\n")
+                line.shutdown(socket.SHUT_WR)
+                answer = line.makefile("rb").read()
+            assert answer.startswith(b"HTTP/1.0 200") and answer.endswith(b"x" * 300_000)
+        server.shutdown()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.executors import torchrun_train
 from tests.executors.joined_engine import JoinedEngine
 from tests.executors.test_fixed_jobs import fixed
@@ -18,10 +19,9 @@ from swell.model.job import JobSpec
 from swell.model.target import Target
 
 pytest.importorskip("torch")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(450)]
+pytestmark = pytest.mark.slow
 
 #: It imports torch, and so does each process that it starts: on a busy machine that takes minutes.
-LIMIT_S = 400.0
 TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
 
 
@@ -29,7 +29,7 @@ TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
 def hosts(tmp_path: Path) -> Iterator[JoinedEngine]:
     """Nothing that they preload is the command's."""
     cpu = DeviceBinding(torch_device="cpu", kind="cpu")
-    made = JoinedEngine(tmp_path / "hosts", preload=("msgspec",), binding=cpu, limit_s=LIMIT_S)
+    made = JoinedEngine(tmp_path / "hosts", preload=("msgspec",), binding=cpu, limit_s=PATIENCE_S)
     for number, name in enumerate("ab"):
         made.join(name, num_devices=4, address=f"127.0.0.{2 + number}")
     yield made

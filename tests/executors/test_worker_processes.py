@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.executors.host_contract import RUN
-from tests.executors.listening import LIMIT_S
 from tests.executors.puppets import make_spec
 from tests.executors.turning_world import TurningWorld
 
@@ -230,7 +230,7 @@ def test_the_kill_of_one_process_ends_the_worker_and_what_the_others_say_of_it_i
 def test_the_cause_is_told_though_the_end_of_another_is_known_before_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
-    monkeypatch.setattr("swell.executors.local.agent.worker_processes.CAUSE_WITHIN_S", LIMIT_S)
+    monkeypatch.setattr("swell.executors.local.agent.worker_processes.CAUSE_WITHIN_S", PATIENCE_S)
     scene.begin()
     own = m.Failed(message="ZeroDivisionError", steps=4)
     if not is_killed:
@@ -292,7 +292,7 @@ def test_processes_that_end_well_or_leave_wait_for_each_other(
 def test_a_proof_is_told_before_the_end_of_its_worker_whose_other_process_has_left(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swell.executors.local.agent.worker_processes.CAUSE_WITHIN_S", LIMIT_S)
+    monkeypatch.setattr("swell.executors.local.agent.worker_processes.CAUSE_WITHIN_S", PATIENCE_S)
     scene.begin()
     proved = m.Proved(steps=4, is_last=True)
     scene.say(0, proved)

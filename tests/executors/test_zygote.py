@@ -13,7 +13,7 @@ import msgspec
 import psutil
 import pytest
 from msgspec.structs import replace
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 from tests.executors.zygotes import Zygote, fork_of
 
 from swell.executors.exit_status import NOT_STARTED
@@ -51,7 +51,7 @@ def test_a_worker_that_has_become_another_users_ends_no_zygote(tmp_path: Path) -
         assert zygote.answer() == Exited(key="next", status=7)
     finally:
         zygote.channel.shutdown(socket.SHUT_RDWR)
-        _, errors = zygote.process.communicate(timeout=20)
+        _, errors = zygote.process.communicate(timeout=PATIENCE_S)
         zygote.end()
     assert f"signal 9 did not reach worker {pid}, for it has become another user's".encode() in errors
 
@@ -66,12 +66,12 @@ def test_a_worker_whose_interpreter_cannot_be_started_is_told_of_and_the_next_on
         program = ZygoteProgram(str(python), (), tmp_path / "zygote.log", lock_fd)
         client = ZygoteClient(program, answers.put_nowait)
         client.fork(fork_of(tmp_path, "a", "tell"))
-        told = await asyncio.wait_for(answers.get(), 10.0)
+        told = await asyncio.wait_for(answers.get(), PATIENCE_S)
         assert isinstance(told, Exited) and (told.key, told.status) == ("a", NOT_STARTED)
         assert "No such file" in told.message
         python.symlink_to(sys.executable)
         client.fork(fork_of(tmp_path, "b", "tell"))
-        again = await asyncio.wait_for(answers.get(), 10.0)
+        again = await asyncio.wait_for(answers.get(), PATIENCE_S)
         assert "No such file" not in getattr(again, "message", "")
         await client.shut_down()
 
@@ -81,7 +81,7 @@ def test_a_worker_whose_interpreter_cannot_be_started_is_told_of_and_the_next_on
 
 def test_a_module_that_starts_a_thread_is_refused() -> None:
     zygote = Zygote("tests.executors.starts_thread")
-    _, errors = zygote.process.communicate(timeout=20)
+    _, errors = zygote.process.communicate(timeout=PATIENCE_S)
     assert zygote.process.returncode == 1
     assert b"cannot be forked safely" in errors
     assert b"tests.executors.starts_thread" in errors
@@ -130,7 +130,7 @@ def test_workers_die_with_the_zygote_and_the_zygote_when_the_agent_hangs_up(
     pid = zygote.fork(tmp_path, "have_child")
     zygote.answers.close()
     zygote.channel.close()
-    assert zygote.process.wait(timeout=10) == 0
+    assert zygote.process.wait(timeout=PATIENCE_S) == 0
     eventually(lambda: not is_alive(pid))
 
 

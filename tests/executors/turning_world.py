@@ -6,8 +6,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from tests.eventually import PATIENCE_S
 from tests.executors.host_contract import Heard
-from tests.executors.listening import LIMIT_S
 
 from swell.executors.gang import host_messages as h
 
@@ -45,4 +45,4 @@ class TurningWorld(ABC):
                 self.tick()
                 await asyncio.sleep(0.01)
 
-        self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
+        self._loop.run_until_complete(asyncio.wait_for(come(), PATIENCE_S))

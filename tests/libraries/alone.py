@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import torch
+from tests.eventually import PATIENCE_S
 
 _IN_DOUBLE = (
     "import runpy, sys, torch; torch.set_default_dtype(torch.float64); runpy.run_path(sys.argv.pop(1))"
@@ -19,7 +20,11 @@ def alone(script: Path, folder: Path, *args: str) -> dict[str, torch.Tensor]:
     folder.mkdir()
     command = [sys.executable, "-c", _IN_DOUBLE, str(script), str(folder / "final.pt"), *args]
     ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=100, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert ended.returncode == 0, ended.stderr
     learnt: dict[str, torch.Tensor] = torch.load(folder / "final.pt")

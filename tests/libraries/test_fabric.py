@@ -13,7 +13,6 @@ from tests.scripts.gang import FEW_CHANGES, agent_in, outcome_at, outcome_of_a_l
 
 from swell.wire import messages
 
-pytestmark = pytest.mark.timeout(600)  # processes that import the library for seconds
 PRELOADED = ["lightning.fabric"]
 SCRIPT = Path(__file__).parent / "scripts" / "with_fabric.py"
 GAN = Path(__file__).parent / "scripts" / "fabric_gan.py"

@@ -13,7 +13,6 @@ from tests.scripts.gang import FEW_CHANGES, Outcome, outcome_at, outcome_of_a_li
 
 from swell.train.lightning import adapter
 
-pytestmark = pytest.mark.timeout(600)  # processes that import the library for seconds
 PRELOADED = ["lightning.pytorch", "pytorch_lightning"]
 SCRIPTS = Path(__file__).parent / "scripts"
 CLASSIFIER, GAN, DATA_MODULE = (

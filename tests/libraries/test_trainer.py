@@ -8,7 +8,7 @@ import pytest
 from tests.libraries.alone import alone
 from tests.scripts.gang import FEW_CHANGES, outcome_at, outcome_of_a_life
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 PRELOADED = ["transformers.trainer", "trl.trainer.sft_trainer"]
 SCRIPTS = Path(__file__).parent / "scripts"
 

@@ -23,6 +23,7 @@ from typing import ClassVar
 import msgspec
 import pytest
 from tests.chaos.machines.fleet import is_fork
+from tests.eventually import PATIENCE_S
 from tests.executors.agents import CALL
 from tests.executors.puppets import make_spec
 from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
@@ -37,7 +38,6 @@ from swell.model.target import Configuration, Target
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 60.0
 TIMES = LeaseTimes(lease_s=4.0, margin_s=2.0)
 CHECKPOINT_INTERVAL_S = 1.0
 PORT, TOKEN_FILE = 7070, f"{HOME}/join-token"

@@ -57,7 +57,6 @@ def check(promised: tuple[tuple[str, int], ...], seed: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(10))
 def test_no_promise_is_broken_when_a_host_is_killed(seed: int) -> None:
     """It takes a minute and a half."""
@@ -65,7 +64,6 @@ def test_no_promise_is_broken_when_a_host_is_killed(seed: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(3))
 def test_nor_is_that_of_a_gang_that_spans_it(seed: int) -> None:
     check(ACROSS, seed)

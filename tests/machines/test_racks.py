@@ -12,7 +12,6 @@ STEPS = 100_000
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 def test_a_job_of_two_machines_is_within_a_rack() -> None:
     """It takes more than a minute: four machines import torch. In the order of their names a job would have
     one machine of each rack."""

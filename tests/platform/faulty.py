@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 from tests.eventually import eventually
@@ -15,8 +14,6 @@ from swell.model.view import Story
 
 FAULTY = SCRIPTS / "faulty.py"
 STEPS = 100_000
-#: Far below the timeouts of a process group, which are minutes.
-SOON_S = 10.0
 
 
 class Faulty:
@@ -41,13 +38,12 @@ class Faulty:
         return [story.code for story in self.stories()]
 
     # ------------------------------------------------------------ waiting
-    def await_size(self, size: int, patience_s: float = 60.0, begin: int | None = None) -> Entry:
+    def await_size(self, size: int, begin: int | None = None) -> Entry:
         """The first step, from now or `begin` on, of a gang of this size."""
         begin = len(read_diary(self.folder)) if begin is None else begin
         found = eventually(
             lambda: next((e for e in read_diary(self.folder)[begin:] if e.num_workers == size), None),
             f"a step with {size} workers",
-            patience_s,
         )
         if size == self.size:
             self.swell.await_job(self.id, lambda job: len(job.live_pids) == size, f"{size} workers")
@@ -70,9 +66,9 @@ class Faulty:
         draft.write_text(str(text))
         draft.rename(self.folder / name)
 
-    def stop(self, *pids: int) -> float:
-        """SIGSTOP; returns how long it took from there to the next step of somebody else, in seconds."""
-        begun_s, begin = time.monotonic(), len(read_diary(self.folder))
+    def stop(self, *pids: int) -> None:
+        """SIGSTOP; returns with the next step of somebody else: a process group's timeout is longer."""
+        begin = len(read_diary(self.folder))
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         last = read_diary(self.folder)[-1]
@@ -82,6 +78,4 @@ class Faulty:
                 for e in read_diary(self.folder)[begin:]
             ),
             "a step without the one that was stopped",
-            SOON_S,
         )
-        return time.monotonic() - begun_s

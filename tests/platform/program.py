@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,11 +100,21 @@ class Program:
         """A job of 64 samples a step that runs in `folder`; returns its id."""
         return job_id(self.ok(*submission(folder, *options, script=script)))
 
-    def promise(self, folder: Path, *options: object, within_s: float) -> str:
+    def promise(
+        self,
+        folder: Path,
+        *options: object,
+        within_s: float = 0.0,
+        deadline: str = "",
+        script: Path = PLANE,
+        args: Sequence[object] = (),
+    ) -> str:
         """A strict job, with the deadline offered instead where the machine is too busy; returns its id."""
-        deadline = f"now+{within_s:g}s"
-        words = (*options, "--or-nothing", "--deadline")
-        while (done := self(*submission(folder, *words, deadline))).returncode == 3:
+        deadline = deadline or f"now+{within_s:g}s"
+        words = submission(folder, *options, "--or-nothing", script=script)
+        while (
+            done := self(*words, "--deadline", deadline, *(("--", *args) if args else ()))
+        ).returncode == 3:
             (deadline,) = re.findall(r"^  submit again with --deadline (\S+)$", done.stdout, re.MULTILINE)
         assert done.returncode == 0, done
         assert "promised to finish by" in done.stdout

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.platform.program import SCRIPTS, Program, job_id, read_diary, submission
 from tests.train.fake_agent import fork_script
 
@@ -99,7 +100,7 @@ class Divided:
         folder.mkdir()
         words = ("plain", str(steps // STEPS_PER_EPOCH))
         process = fork_script(DIVIDED, words, folder / "log", {}, str(folder))
-        process.join(60)
+        process.join(PATIENCE_S)
         assert process.exitcode == 0, (folder / "log").read_text()
         return self._weights(folder)
 
@@ -116,7 +117,6 @@ def begin(tmp_path: Path) -> Iterator[Callable[[str], Divided]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", NUM_PROCESSES)
 def test_a_divided_model_learns_the_same_in_any_life(
     begin: Callable[[str], Divided], tmp_path: Path, kind: str

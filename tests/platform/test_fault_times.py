@@ -33,7 +33,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 
 @pytest.mark.bench
-@pytest.mark.timeout(600)
 def test_how_long_a_lost_worker_costs(program: Program, tmp_path: Path) -> None:
     print("\nworkers  lost    by       loaders  known after  next step after  full size after")
     for case, (size, rank, number, num_loaders) in enumerate(CASES):

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.api.cutting_proxy import cutting
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 from tests.platform.program import Program
 from tests.platform.window import Window
 from tests.started_program import run_program
@@ -74,7 +74,7 @@ class Laptop:
         before = Path.cwd()
         os.chdir(self.folder)
         try:
-            done = run_program(*words, environ=self.environ, timeout_s=120.0)
+            done = run_program(*words, environ=self.environ, timeout_s=PATIENCE_S)
         finally:
             os.chdir(before)
         assert done.returncode == 0, done
@@ -136,7 +136,7 @@ def test_a_session_is_shown_over_a_line_that_breaks(laptop: Laptop) -> None:
             eventually(shell.answers, "a prompt")
             assert shell.run("echo $((6 * 7))").strip() == "42"
             shell.type("exit 5\r")
-            assert shell.process.wait(60) == 5
+            assert shell.process.wait(PATIENCE_S) == 5
         finally:
             shell.close()
             laptop.login(laptop.url)
@@ -154,7 +154,7 @@ def test_the_port_of_a_session_is_reached(laptop: Laptop) -> None:
         try:
             address = re.search(r"http://127\.0\.0\.1:\d+", forward.until("until Ctrl-C"))
             assert address is not None
-            assert httpx.get(address[0], trust_env=False, timeout=20).status_code == 200
+            assert httpx.get(address[0], trust_env=False, timeout=PATIENCE_S).status_code == 200
         finally:
             forward.close()
     finally:
@@ -165,6 +165,6 @@ def test_the_port_of_a_session_is_reached(laptop: Laptop) -> None:
 
 def test_what_only_the_platforms_machine_can_do_says_so(laptop: Laptop) -> None:
     for words in (("up",), ("down",), ("admin", "users"), ("admin", "tokens", "list")):
-        done = run_program(*words, environ=laptop.environ, timeout_s=60.0)
+        done = run_program(*words, environ=laptop.environ, timeout_s=PATIENCE_S)
         assert done.returncode == 2 and "works on the platform's machine only" in done.stderr, done
     assert laptop.url in laptop.ok("page", "--print")

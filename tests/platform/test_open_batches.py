@@ -97,7 +97,6 @@ def check_replay(swell: Program) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(500)  # a dozen things are waited for, each of which may take a minute on a busy machine
 def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_pollux_and_saxena(
     ride: Ride,
 ) -> None:

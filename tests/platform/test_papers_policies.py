@@ -32,7 +32,6 @@ def submit(program: Program, folder: Path, num_steps: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # as long as its four waits together may take
 def test_a_job_without_torch_is_monitored_limited_and_finished(flowcon: Program, tmp_path: Path) -> None:
     """It takes seconds: jobs have to learn, and to stop learning, before the policy limits them."""
     beside, early = (submit(flowcon, tmp_path, MANY) for _ in range(2))

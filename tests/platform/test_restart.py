@@ -46,18 +46,19 @@ def test_a_promise_is_kept_through_two_sizes_and_a_kill_and_steps_made_again_are
     job = job_id(told)
     grown = swell.await_training(job, 2, tmp_path, num_steps=80)
     assert grown.is_promised and grown.total_steps == 480 and grown.estimated_finish_s is not None
-    eventually(lambda: 28 <= read_diary(tmp_path)[-1].step % 40 <= 34, "steps that are not saved")
+    (tmp_path / "hold").touch()
+    eventually(lambda: read_diary(tmp_path)[-1].step % 40 == 30, "steps that are not saved")
     kill(grown.live_pids[1])
+    (tmp_path / "hold").unlink()
     ended = swell.await_end(job)
     assert ended.kept and ended.is_promised and ended.steps == 480
     diary = read_diary(tmp_path)
     assert {entry.num_workers for entry in diary} == {1, 2}
     starts = [list(entries) for _, entries in groupby(diary, lambda entry: entry.pid)]
     again = [max(0, before[-1].step - after[0].step + 1) for before, after in pairwise(starts)]
-    assert len(again) >= 2 and max(again) >= 28
-    # A gang that is stopped tells its last step; one that is killed told none for half a second, perhaps.
-    assert sum(again) - 0.5 / 0.03 - 1 <= ended.repeated_steps <= sum(again)
-    assert ended.repeated_steps >= again[0]
+    assert len(again) >= 2 and max(again) >= 30
+    # A gang that is stopped tells its last step; one that is killed may have told none for a while.
+    assert again[0] <= ended.repeated_steps <= sum(again)
     assert f"{ended.repeated_steps} made twice" in swell.ok("show", job)
     resize = next(one for one in ended.resize_history if (one.before, one.after) == (1, 2))
     assert resize.cost_s is not None and resize.cost_s > 0.3, "until the first step, torch's import and all"

@@ -53,7 +53,6 @@ def search_program() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_study_prunes_trials_that_are_worse_and_finds_the_best(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN.replace("SINCE_S", f"{time.time()}"))
     program = search_program()
@@ -61,7 +60,12 @@ def test_a_study_prunes_trials_that_are_worse_and_finds_the_best(swell: Program,
     (tmp_path / "search.py").write_text(program.replace("n_trials=9", f"n_trials={NUM_TRIALS}"))
     environ = {**os.environ, "SWELL_STATE": str(swell.state)}
     done = subprocess.run(
-        [sys.executable, "search.py"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=200
+        [sys.executable, "search.py"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     study = optuna.load_study(study_name="lr", storage=f"sqlite:///{tmp_path}/study.db")

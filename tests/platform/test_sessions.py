@@ -81,13 +81,6 @@ def test_a_window_is_the_sessions_terminal(swell: Program, window: Open) -> None
     shell.type(b"\x03")
     shell.type("echo status $?\r")
     shell.until("status 130\r\n")
-    took_s = []
-    for letter in "abcdefghi":
-        begun_s = time.monotonic()
-        shell.type(letter)
-        shell.until(letter)
-        took_s.append(time.monotonic() - begun_s)
-    assert sorted(took_s)[4] < 0.05
     shell.type(b"\x15exit\r")
     assert shell.wait() == 0
     assert shell.is_as_before
@@ -156,7 +149,7 @@ def test_without_a_terminal_input_and_output_are_exact(swell: Program) -> None:
         capture_output=True,
         text=True,
         env=swell.environ,
-        timeout=100,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert (done.returncode, done.stdout == text) == (9, True), done.stderr
@@ -251,9 +244,11 @@ def test_what_a_session_serves_is_reached_at_a_port_of_this_machine(
     (own,) = re.findall(r"http://127.0.0.1:(\d+) leads", other.until(f"leads to port {port}"))
     assert own != str(port)  # which is the session's own, on this machine too
     for _ in range(2):
-        with urllib.request.urlopen(f"http://127.0.0.1:{own}/page", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{own}/page", timeout=PATIENCE_S) as answer:
             assert answer.read() == b"x" * 1_000_000
-    with closing(HTTPConnection("127.0.0.1", int(own), timeout=30)) as kept:  # its user leaves it open
+    with closing(
+        HTTPConnection("127.0.0.1", int(own), timeout=PATIENCE_S)
+    ) as kept:  # its user leaves it open
         kept.request("GET", "/page")
         assert kept.getresponse().read(1000) == b"x" * 1000
         other.type(b"\x03")

@@ -70,7 +70,6 @@ def records_in(file: Path) -> Iterator[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("package", "number", "steps_in"),
     [("tensorboard", 1, tensorboard_steps), ("mlflow", 2, mlflow_steps), ("wandb", 3, wandb_steps)],

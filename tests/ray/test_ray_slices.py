@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.ray.one_machine import OneMachine, one_machine
 
 from swell.executors.node.options import NodeOptions
@@ -26,7 +27,6 @@ from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
 
 pytestmark = pytest.mark.slow
 
-LIMIT_S = 60.0
 #: Nobody listens there, so the hosts try again and again.
 TOKEN = JoinToken("ray", bytes(32), bytes(32))
 ORDER = SliceOrder(host=NodeOptions(join="127.0.0.1:1", devices="cpu:2"), token=str(TOKEN))
@@ -46,7 +46,7 @@ class Slices:
         self.read = ClusterRead(jobs=())
 
     async def until(self, is_so: Callable[[dict[int, SliceJob]], bool]) -> None:
-        deadline_s = time.monotonic() + LIMIT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while True:
             self.read = await self.client.read()
             if is_so({job.id: job for job in self.read.jobs}):
@@ -113,7 +113,7 @@ def test_an_actor_that_is_killed_is_told_once_and_its_host_is_gone(
         await slices.until(is_in(SliceState.GONE, number))
         assert slices.read.jobs[0].reason
         await slices.until(lambda jobs: not jobs)
-        deadline_s = time.monotonic() + LIMIT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while processes_with(f"a-{number}\0"):
             assert time.monotonic() < deadline_s
             await asyncio.sleep(0.05)

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from tests.eventually import PATIENCE_S
+
 if TYPE_CHECKING:
     from tests.ray.cluster import RayNode
-
-PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from tests.train.fake_agent import IN_DOUBLE, LIMIT_S, STEPS_ALLOWED, UNLIMITED, FakeAgent
+from tests.eventually import PATIENCE_S
+from tests.train.fake_agent import IN_DOUBLE, STEPS_ALLOWED, UNLIMITED, FakeAgent
 
 from swell.script_facts import ScriptFinding
 from swell.train.state.checkpoint import load_checkpoint
@@ -206,7 +207,7 @@ class Gang:
         After two steps it gets one more each second: the job must not be over before its last event, and on a
         busy machine there are some twenty of these waits.
         """
-        limit_s = time.monotonic() + LIMIT_S
+        limit_s = time.monotonic() + PATIENCE_S
         num_turns = 0
         while True:
             if found := answer():

@@ -20,8 +20,6 @@ UP = (
 )  # fmt: skip
 LONG = 9_000  #: epochs of half an hour on four devices
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def await_workers(slurm: SlurmCluster, program: Program, job: str, num: int) -> JobView:
     def look() -> JobView | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch.distributed as dist
-from tests.train import fake_agent
+from tests.eventually import PATIENCE_S
 from tests.train.curve_runs import EPOCHS, PACE_PER_S
 from tests.train.fake_agent import FakeAgent, fork_script
 
@@ -55,7 +55,7 @@ def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             process = fork_script(
                 SCRIPTS / args[0], (str(folder / "result.json"), *args[1:]), folder / "log", {}
             )
-            process.join(2 * fake_agent.LIMIT_S)
+            process.join(2 * PATIENCE_S)
             assert process.exitcode == 0, (folder / "log").read_text()
             written[args] = folder / "result.json"
         return written[args]

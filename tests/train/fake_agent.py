@@ -27,6 +27,7 @@ from unittest.mock import patch
 
 import msgspec
 import psutil
+from tests.eventually import PATIENCE_S
 
 from swell.executors.local.zygote.client import TORCH_VARIABLES
 from swell.wire import environ, messages
@@ -36,7 +37,6 @@ TOKEN = "open sesame"
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 if DEVICE != "cpu":
     os.environ |= TORCH_VARIABLES  # the fork server must not start CUDA
-LIMIT_S = 30.0 if DEVICE == "cpu" else 90.0  #: workers that share a GPU take turns
 #: Names a file in the environment of a worker: how many steps its job may make.
 STEPS_ALLOWED = "TEST_STEPS_ALLOWED"
 #: In the environment of a worker: its script computes in float64, where rounding is told from differences.
@@ -282,7 +282,7 @@ class FakeAgent:
         While a group forms the steps become fewer and fewer: it may take long, and a test wants to see steps
         of that group.
         """
-        limit_s, step_at_s, pause_s = time.monotonic() + LIMIT_S, 0.0, LEAST_PAUSE_S
+        limit_s, step_at_s, pause_s = time.monotonic() + PATIENCE_S, 0.0, LEAST_PAUSE_S
         while not (answer := is_so()) and (now_s := time.monotonic()) < limit_s:
             if trains and (not forms or now_s >= step_at_s):
                 self._allow(min(self._steps_told + (1 if forms else STEPS_AHEAD), self._last_step - 1))
@@ -333,9 +333,9 @@ class FakeAgent:
         if not any(isinstance(said, messages.Left) for by, said in self.said if by == worker):
             self._allow(UNLIMITED)
         process = self.processes[worker]
-        process.join(LIMIT_S)
+        process.join(PATIENCE_S)
         with self._news:
-            self._news.wait_for(lambda: worker not in self._lines, LIMIT_S)
+            self._news.wait_for(lambda: worker not in self._lines, PATIENCE_S)
         return process.exitcode
 
     def ends_or_breaks(self, worker: int, generation: int) -> bool:
@@ -360,7 +360,7 @@ class FakeAgent:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         with self._news:
-            assert self._news.wait_for(lambda: worker not in self._lines, LIMIT_S)
+            assert self._news.wait_for(lambda: worker not in self._lines, PATIENCE_S)
 
     def log(self, worker: int) -> Path:
         return self.folder / f"worker-{worker}.log"
@@ -453,7 +453,7 @@ class FakeAgent:
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for something that sends no message."""
-    limit_s = time.monotonic() + LIMIT_S
+    limit_s = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < limit_s
         time.sleep(0.01)

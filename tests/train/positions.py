@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FORKING, preloading
 
 from swell.wire import environ
-
-PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module", autouse=True)

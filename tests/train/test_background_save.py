@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import DEVICE
 from tests.train.test_checkpoint import Clock, make_state, weight_of
 
@@ -32,7 +33,7 @@ class Gate(CheckpointStore):
         self.is_open = threading.Event()
 
     def write(self, content: Content) -> Path:
-        assert self.is_open.wait(30)
+        assert self.is_open.wait(PATIENCE_S)
         return super().write(content)
 
 

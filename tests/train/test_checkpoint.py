@@ -18,6 +18,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FakeAgent, fork_script
 from torch import nn
 
@@ -313,7 +314,7 @@ def test_drafts_that_a_kill_left_are_removed_and_one_that_is_being_written_is_no
     folder = tmp_path / "checkpoints"
     checkpoints = CheckpointStore(folder, 2, 30.0)
     killed = fork_script(SCRIPTS / "killed.py", (str(folder),), tmp_path / "log", {})
-    killed.join(30)
+    killed.join(PATIENCE_S)
     assert killed.exitcode == -signal.SIGKILL
     assert len(list(folder.iterdir())) == 1, "it left its draft"
     alive = folder / ".draft-alive"

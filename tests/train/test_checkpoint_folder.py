@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from tests.eventually import PATIENCE_S
 from tests.train.divided_jobs import made, same, train, whole
 from tests.train.positions import (
-    PATIENCE_S,
     await_ends,
     begin_together,
     fork_server_with_torch,  # noqa: F401 - a fixture

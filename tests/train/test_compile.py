@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.train import fake_agent
 from tests.train.fake_agent import FakeAgent
 
 from swell.train import load_checkpoint
@@ -16,21 +15,17 @@ from swell.wire import messages
 
 pytestmark = [
     pytest.mark.soak,
-    pytest.mark.timeout(600),
     pytest.mark.skipif(shutil.which("c++") is None, reason="torch.compile needs a C++ compiler"),
 ]
 COMPILED = Path(__file__).parent / "scripts" / "compiled.py"
 EPOCHS = 100
-COMPILING_S = 300.0
 
 
 def test_it_is_resized_suspended_and_read_under_its_own_names(
     start_agent: Callable[..., FakeAgent],
     run_plain: Callable[..., Path],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fake_agent, "LIMIT_S", COMPILING_S)
     plain = json.loads(run_plain("compiled.py", str(EPOCHS), "eager").read_text())
     agent = start_agent(
         total_steps=4 * EPOCHS,

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import fork_script
 
 NUM_ROUNDS = 4
@@ -24,7 +25,7 @@ def measure(folder: Path, kind: str, loop: str, num_workers: int) -> dict[str, f
         env = {name: str(value) for name, value in names.items()} if num_workers > 1 else {}
         processes.append(fork_script(COST, (str(result), kind, loop), folder / "log", env))
     for process in processes:
-        process.join(200)
+        process.join(PATIENCE_S)
         assert process.exitcode == 0, (folder / "log").read_text()
     measured: dict[str, float] = json.loads(result.read_text())
     return measured

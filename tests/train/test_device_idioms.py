@@ -10,14 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.train import fake_agent
 from tests.train.fake_agent import DEVICE, FakeAgent
 
 from swell.wire import messages
 
 SCRIPT = Path(__file__).parent / "scripts" / "device_idioms.py"
 EPOCHS = 4  #: of 8 steps
-COMPILING_S = 300.0
 NAMES = [
     "compiled",
     pytest.param(
@@ -28,17 +26,13 @@ NAMES = [
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600 if DEVICE != "cpu" else 120)
 @pytest.mark.parametrize("idiom", NAMES)
 def test_what_is_learnt_does_not_depend_on_the_sizes(
     start_agent: Callable[..., FakeAgent],
     run_plain: Callable[..., Path],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     idiom: str,
 ) -> None:
-    if idiom == "compiled" and DEVICE != "cpu":
-        monkeypatch.setattr(fake_agent, "LIMIT_S", COMPILING_S)
     agent = start_agent(
         total_steps=EPOCHS * 8, pace_per_s=600.0, checkpoint_interval_s=1e9, ends_when_told=True
     )

@@ -9,6 +9,7 @@ from functools import reduce
 
 import pytest
 import torch
+from tests.eventually import PATIENCE_S
 from tests.train.test_gradients import Alone
 from torch import nn
 
@@ -42,7 +43,7 @@ class Wire:
 
     def __init__(self, num_workers: int) -> None:
         self.ends = [End(self, rank, num_workers) for rank in range(num_workers)]
-        self.barrier = threading.Barrier(num_workers, self._sum, timeout=30.0)
+        self.barrier = threading.Barrier(num_workers, self._sum, timeout=PATIENCE_S)
 
     def _sum(self) -> None:
         total = reduce(torch.add, [end.given.clone() for end in self.ends])

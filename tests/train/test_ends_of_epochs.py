@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FakeAgent, fork_script
 
 from swell.wire import messages
@@ -192,7 +193,7 @@ def test_a_worker_that_catches_up_with_an_epochs_end_does_it_once(
         agent.wait(worker, messages.Finished)
         assert agent.exit_status(worker) == 0, agent.logs()
     alone = fork_script(script, (str(tmp_path / "alone"),), tmp_path / "log", {})
-    alone.join(60)
+    alone.join(PATIENCE_S)
     expected = json.loads((tmp_path / "alone.0").read_text())
     for rank in (0, 1):
         assert json.loads((tmp_path / f"result.{rank}").read_text()) == pytest.approx(expected, rel=1e-9)

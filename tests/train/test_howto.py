@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FakeAgent, fork_script
 from tests.train.torchrun import run_under_torchrun
 
@@ -50,7 +51,7 @@ def test_a_script_runs_alone_and_under_an_agent(
 ) -> None:
     script = write_script(page, tmp_path, number)
     process = fork_script(script, args.split(), tmp_path / "log", {})
-    process.join(60)
+    process.join(PATIENCE_S)
     assert process.exitcode == 0, (tmp_path / "log").read_text()
     lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) == num_epochs

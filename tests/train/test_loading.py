@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FakeAgent, until
 
 from swell.train.data.loader import to_device
@@ -49,7 +50,7 @@ def test_a_resize_leaves_as_many_as_were_asked_for_and_the_end_none(
         agent.wait(0, messages.Progress, partial(is_of, len(members)))
         for worker in members:
             until(partial(has_both_loaders, agent, worker))
-        gone, _ = psutil.wait_procs(leavers, timeout=10)
+        gone, _ = psutil.wait_procs(leavers, timeout=PATIENCE_S)
         assert len(gone) == len(leavers)
     now = loaders(agent, 0)
     assert now == before, "what they have read of a stream is kept"
@@ -57,7 +58,7 @@ def test_a_resize_leaves_as_many_as_were_asked_for_and_the_end_none(
     agent.suspend()
     for worker in (0, 2):
         assert agent.exit_status(worker) == 143
-    _, alive = psutil.wait_procs(all_loaders, timeout=10)
+    _, alive = psutil.wait_procs(all_loaders, timeout=PATIENCE_S)
     assert not alive
 
 

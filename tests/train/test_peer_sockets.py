@@ -6,21 +6,20 @@ import socket
 from typing import cast
 
 import pytest
+from tests.eventually import PATIENCE_S
 from torch.distributed import ProcessGroup
 
 from swell.train.collective.process_groups import PeerSockets
 
-LIMIT_S = 10.0
-
 
 def listen() -> socket.socket:
     listener = socket.create_server(("127.0.0.1", 0))
-    listener.settimeout(LIMIT_S)
+    listener.settimeout(PATIENCE_S)
     return listener
 
 
 def connected(listener: socket.socket) -> tuple[socket.socket, socket.socket]:
-    near = socket.create_connection(listener.getsockname(), LIMIT_S)
+    near = socket.create_connection(listener.getsockname(), PATIENCE_S)
     return near, listener.accept()[0]
 
 

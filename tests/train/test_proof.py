@@ -10,8 +10,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.eventually import PATIENCE_S
 from tests.train.conftest import SCRIPTS
-from tests.train.fake_agent import LIMIT_S, FakeAgent
+from tests.train.fake_agent import FakeAgent
 
 from swell.train.runtime.witness import NUM_SUMS, PassNote, digest_of, rates_of, signed_sums
 from swell.wire import messages
@@ -173,7 +174,7 @@ def test_a_sound_script_is_the_same_in_a_new_worker(
     told = witness(agent)
     agent.start_ready([8], SCRIPTS / "counts.py")
     assert prove(agent, 8) == messages.Proved(steps=told.steps, is_last=True)
-    agent.processes[8].join(LIMIT_S)
+    agent.processes[8].join(PATIENCE_S)
     assert agent.processes[8].exitcode == 143
     agent.start_ready([9], SCRIPTS / "counts.py")
     agent.join([*members, 9], source=0)

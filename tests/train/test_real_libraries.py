@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.eventually import PATIENCE_S
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]  # each process imports a library for seconds
+pytestmark = pytest.mark.soak  # each process imports a library for seconds
 SCRIPTS = Path(__file__).parent / "scripts"
 #: Samples in the batch of all workers.
 BATCH = 20
@@ -43,7 +44,7 @@ def run(script: Path, folder: Path, num_workers: int, num_epochs: int) -> dict[s
         )
         for rank in range(num_workers)
     ]
-    outputs = [worker.communicate(timeout=200)[0] for worker in workers]
+    outputs = [worker.communicate(timeout=PATIENCE_S)[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * num_workers, "\n".join(outputs)
     final: dict[str, torch.Tensor] = torch.load(folder / "final.pt", weights_only=True)
     return final

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.train.curve_runs import CURVE, EPOCHS, PACE_PER_S, assert_same_learning, finish
 from tests.train.fake_agent import FakeAgent
 
@@ -86,7 +87,7 @@ def test_loading_ahead_survives_a_resize_and_ends_with_its_worker(
     loaders = psutil.Process(agent.processes[1].pid).children()
     assert len(loaders) == 2
     agent.kill(1)
-    gone, _ = psutil.wait_procs(loaders, timeout=3)  # a loader's own watchdog takes five seconds
+    gone, _ = psutil.wait_procs(loaders, timeout=PATIENCE_S)
     assert len(gone) == 2
     agent.wait(0, messages.Broken)
     agent.join([0], source=0)

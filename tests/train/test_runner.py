@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FakeAgent, fork_script, until
 
 from swell.model.failure import failure_sentence
@@ -112,7 +113,7 @@ def test_a_script_that_is_not_elastic_is_told_what_to_do(agent: FakeAgent, tmp_p
     assert 'File "' not in message  # nothing of it is in a frame of Swell
     assert agent.exit_status(0) == 1
     unmanaged = fork_script(ENDS, ("quietly",), tmp_path / "log", {})  # as in a restart job
-    unmanaged.join(30)
+    unmanaged.join(PATIENCE_S)
     assert unmanaged.exitcode == 0
     assert (tmp_path / "log").read_text() == "done\n"
 
@@ -120,7 +121,7 @@ def test_a_script_that_is_not_elastic_is_told_what_to_do(agent: FakeAgent, tmp_p
 @pytest.mark.parametrize("ending", ["threads", "threads-exit"])
 def test_threads_of_a_script_finish_before_the_process_ends(tmp_path: Path, ending: str) -> None:
     process = fork_script(ENDS, (ending,), tmp_path / "log", {})
-    process.join(30)
+    process.join(PATIENCE_S)
     assert process.exitcode == 0
     lines = (tmp_path / "log").read_text().splitlines()
     assert sorted(lines[:-1]) == ["task 0 is done", "task 1 is done", "task 2 is done", "thread is done"]
@@ -132,7 +133,7 @@ def test_a_thread_that_never_ends_does_not_outlast_a_stop(tmp_path: Path) -> Non
     process = fork_script(ENDS, ("stuck-thread",), log, {})
     until(lambda: log.exists() and "waits" in log.read_text())
     process.terminate()
-    process.join(30)
+    process.join(PATIENCE_S)
     assert process.exitcode == 143
 
 
@@ -180,7 +181,7 @@ def test_a_wrong_token_is_refused(agent: FakeAgent) -> None:
 def test_no_agent_is_an_error_that_says_so(tmp_path: Path) -> None:
     names = {"SWELL_AGENT": "127.0.0.1:1", "SWELL_TOKEN": "t", "SWELL_WORKER": "0"}
     process = fork_script(ENDS, ("quietly",), tmp_path / "log", names)
-    process.join(30)
+    process.join(PATIENCE_S)
     assert process.exitcode == 1
     assert "no agent at 127.0.0.1:1" in (tmp_path / "log").read_text()
 

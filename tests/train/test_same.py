@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.train import fake_agent
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FakeAgent
 from tests.train.wild import BATCH, NUM_SAMPLES, SAME, STEPS_PER_EPOCH, Story, read_story, ride, run_alone
 
 EPOCHS = 24
 ALL = ("deterministic", "norm", "noise")
-PATIENCE_S = 600  #: a soak may run beside whatever else
 SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
 
 
@@ -33,11 +32,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Story]:
 
 
 @pytest.fixture
-def agent(
-    start_agent: Callable[..., FakeAgent], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> FakeAgent:
-    if request.node.get_closest_marker("soak") is not None:
-        monkeypatch.setattr(fake_agent, "LIMIT_S", PATIENCE_S / 4)
+def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
     return start_agent(
         total_steps=EPOCHS * STEPS_PER_EPOCH,
         global_batch=BATCH,
@@ -88,7 +83,6 @@ def test_losses_agree_and_each_sample_comes_once_in_the_default_mode(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("seed", range(SOAK_REPEATS))
 def test_parameters_are_bitwise_equal_every_time(
     agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path, seed: int
@@ -97,7 +91,6 @@ def test_parameters_are_bitwise_equal_every_time(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("seed", range(SOAK_REPEATS))
 def test_each_sample_comes_once_every_time(
     agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path, seed: int
@@ -111,7 +104,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "launcher",
-    [(), pytest.param(TORCHRUN, marks=[pytest.mark.soak, pytest.mark.timeout(PATIENCE_S)])],
+    [(), pytest.param(TORCHRUN, marks=pytest.mark.soak)],
     ids=["python", "torchrun"],
 )
 def test_whoever_starts_the_script_the_bits_are_the_same(

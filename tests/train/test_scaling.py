@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import fork_script
 
 from swell.train.scaling import linear, square_root
@@ -25,6 +26,6 @@ def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text(block.split("```")[0])
     process = fork_script(script, (), tmp_path / "page.log", {})
-    process.join(60)
+    process.join(PATIENCE_S)
     assert (tmp_path / "page.log").read_text() == "80 steps at 2 times 0.01\n"
     assert process.exitcode == 0

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FakeAgent, fork_script
 from tests.train.stateful_scripts import KEPT, LOST, RIGHT, write_script
 
@@ -20,7 +21,7 @@ STEPS = 40
 def plain(script: Path, folder: Path) -> list[float]:
     """The weights that a process which is never disturbed comes to."""
     process = fork_script(script, (str(folder / "plain.json"),), folder / "plain.log", {})
-    process.join(60)
+    process.join(PATIENCE_S)
     assert process.exitcode == 0, (folder / "plain.log").read_text()
     return weights_in(folder / "plain.json")
 

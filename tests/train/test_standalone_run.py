@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.eventually import PATIENCE_S
 from torch import nn, optim
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
@@ -40,7 +41,9 @@ def train_on(
 
 @pytest.mark.slow
 def test_plain_python_runs_it(run_plain: Callable[..., Path], tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(CURVE), str(tmp_path / "result.json"), "20"], check=True, timeout=90)
+    subprocess.run(
+        [sys.executable, str(CURVE), str(tmp_path / "result.json"), "20"], check=True, timeout=PATIENCE_S
+    )
     assert (tmp_path / "result.json").read_text() == run_plain("curve.py", "20").read_text()
 
 
@@ -57,7 +60,7 @@ def test_importing_it_starts_no_thread_and_opens_no_socket() -> None:
     """
     names = {"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
     subprocess.run(
-        [sys.executable, "-c", program], check=True, env=names, timeout=60, stdin=subprocess.DEVNULL
+        [sys.executable, "-c", program], check=True, env=names, timeout=PATIENCE_S, stdin=subprocess.DEVNULL
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
 from swell.train.link.agent_link import ObserverLine
@@ -131,7 +132,7 @@ def test_one_that_has_made_no_step_does_not_wait_for_one(start_agent: Callable[.
     until(lambda: agent.log(9).exists() and "idle" in agent.log(9).read_text())
     assert lonely.pid is not None
     os.kill(lonely.pid, environ.STOP_AT_STEP)
-    lonely.join(30)
+    lonely.join(PATIENCE_S)
     assert lonely.exitcode == 143
 
 
@@ -165,7 +166,7 @@ def test_its_loaders_processes_end_by_sigterm_as_ever(start_agent: Callable[...,
     loaders = psutil.Process(pid_of(agent, 0)).children()
     assert len(loaders) == 2
     loaders[0].terminate()
-    gone, _ = psutil.wait_procs(loaders[:1], timeout=10)
+    gone, _ = psutil.wait_procs(loaders[:1], timeout=PATIENCE_S)
     assert gone
     assert agent.exit_status(0) == 1, "its loader is broken"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FORKING
 
-PATIENCE_S = 90.0
 #: Its own way to start a script: in forks of the launcher.
 WORDS = ("--standalone", "--run-path", "--start-method", "fork", "--nproc-per-node")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.eventually import PATIENCE_S
 from tests.train.fake_agent import FakeAgent, fork_script, until
 
 from swell.wire import messages
@@ -78,7 +79,7 @@ def run_alone(folder: Path, epochs: int, *words: str, batches: Sequence[int] = (
     if batches:
         (folder / "batches").write_text(json.dumps(batches))
     process = fork_script(SAME, (str(folder), str(epochs), *words), folder / "log", {})
-    process.join(60)
+    process.join(PATIENCE_S)
     assert process.exitcode == 0, (folder / "log").read_text()
     return read_story(folder)
 
