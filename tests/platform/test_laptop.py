@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,8 +145,10 @@ def test_a_session_is_shown_over_a_line_that_breaks(laptop: Laptop) -> None:
 
 def test_the_port_of_a_session_is_reached(laptop: Laptop) -> None:
     job_id = ""
-    command = ("python3", "-c", "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=18713)")
-    session = ("run", "--time", "5m", "--port", "18713", "--name", "web", "--", *command)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    command = ("python3", "-m", "http.server", port)
+    session = ("run", "--time", "5m", "--port", port, "--name", "web", "--", *command)
     shell = Window(*session, environ=laptop.environ)
     try:
         shell.until("Serving HTTP")
