@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -67,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if stale := stale_kernels():
         pytest.exit(f"{stale[0]} was compiled from another source: make loops", returncode=4)
     give_way()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # children of `make test &` would ignore it
     if config.getoption("--quick"):
         settings.load_profile("quick")
 
