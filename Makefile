@@ -45,8 +45,12 @@ test-soak: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m 'soak and not chaos'
 	$(BIN)/python -m pytest -m 'not soak' --hypothesis-profile=thorough tests/policies/test_laws.py tests/core/test_liveness.py \
 		tests/core/test_borrowed.py tests/core/test_memory_losses.py tests/core/test_node_warnings.py \
-		tests/core/test_no_end.py tests/policies/test_flowcon_fit.py \
-		tests/policies/test_quotas.py tests/sim/test_all_features.py tests/sim/test_counter_offers.py tests/test_settings.py
+		tests/core/test_no_end.py tests/core/test_fixed_laws.py tests/core/test_policy_state.py tests/policies/test_flowcon_fit.py \
+		tests/policies/test_priorities.py tests/policies/test_quotas.py \
+		tests/sim/test_all_features.py tests/sim/test_counter_offers.py tests/sim/test_fair_shares.py tests/sim/test_faults.py \
+		tests/sim/test_kind_choice.py tests/sim/test_kinds.py tests/sim/test_notice.py tests/sim/test_pool.py \
+		tests/sim/test_shared_cores.py tests/sim/test_simulate.py tests/sim/test_unpromised.py tests/sim/test_what_if.py \
+		tests/live/test_clock_laws.py tests/test_settings.py
 
 # Scripts that are drawn, trained alone and through drawn lives: an hour for 300 of them on two cores.
 # SEED=1 is the first one's, NUM how many. The smallest script of each failing kind is kept in out/fuzz.

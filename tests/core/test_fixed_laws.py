@@ -195,14 +195,14 @@ def actions_of(seed: int) -> list[tuple[str, int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["elasticflow", "unified"])
-@settings(max_examples=share_of_examples(0.2), deadline=None)
+@settings(max_examples=share_of_examples(0.08), deadline=None)
 @given(seed=st.integers(0, 2**20))
 def test_promises_and_bookings_are_kept_and_no_fixed_job_moves(policy: str, seed: int) -> None:
     run(seed, policy, actions_of(seed)).check_ends()
 
 
 @pytest.mark.slow
-@settings(max_examples=share_of_examples(0.1), deadline=None)
+@settings(max_examples=share_of_examples(0.05), deadline=None)
 @given(seed=st.integers(0, 2**20))
 def test_every_job_ends_whatever_fails(seed: int) -> None:
     run(seed, "unified", actions_of(seed), has_faults=True)

@@ -57,7 +57,7 @@ class Losses(Bench):
 
 
 @pytest.mark.slow
-@settings(max_examples=share_of_examples(0.3))
+@settings(max_examples=share_of_examples(0.15))
 @given(others=st.lists(st.integers(0, 40), min_size=1, max_size=4))
 def test_losses_of_other_causes_never_fail_a_job_that_makes_steps(others: list[int]) -> None:
     """However many there are, also between those by the limit."""

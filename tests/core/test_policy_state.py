@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import PowerBelief, core_of, node, profile, spec
 from tests.core.head import FATES, Head
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.policies.guide import from_the_guide
 
 from swell.core.core import Core
@@ -50,7 +50,7 @@ def remembering(policy: str) -> Core:
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(15), deadline=None)
+@settings(max_examples=share_of_examples(0.1), deadline=None)
 @given(
     st.integers(0, 2**20),
     st.sampled_from(["diary", "periodic_shares"]),

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.core.fakes import core_of, node, strict
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 
 from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, LocalClock, shown_job
 from swell.live.head_thread import LOOK_EVERY_S
@@ -174,7 +174,9 @@ class ClockedWorld(RuleBasedStateMachine):
 
 
 TestClockedWorld = ClockedWorld.TestCase
-TestClockedWorld.settings = settings(max_examples=fewer_if_quick(60), stateful_step_count=25, deadline=None)
+TestClockedWorld.settings = settings(
+    max_examples=share_of_examples(0.4), stateful_step_count=25, deadline=None
+)
 
 
 def test_a_reading_that_was_interrupted_says_nothing() -> None:

@@ -36,7 +36,7 @@ every_policy = pytest.mark.parametrize(
     ],
     ids=lambda policy: policy.name,
 )
-fewer = settings(max_examples=share_of_examples(0.25))  # each policy has examples of its own
+fewer = settings(max_examples=share_of_examples(0.15))  # each policy has examples of its own
 
 
 def same(first: Allocation, second: Allocation) -> bool:

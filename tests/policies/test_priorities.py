@@ -27,7 +27,7 @@ from swell.policies.policy import Policy
 from swell.policies.registry import POLICIES, new_policy
 from swell_papers.variants import VARIANTS, variant_policy
 
-fewer = settings(max_examples=share_of_examples(0.25))
+fewer = settings(max_examples=share_of_examples(0.15))
 BFTRAINERS = ("bftrainer", "bftrainer_corrected")
 #: Of these the jobs with the highest priority hold devices, as far as leases allow and no deadline counts.
 SERVING = ("chronus", "edf", "elasticflow", "fifo", "gandiva", "srtf", "themis", "tiresias")

@@ -26,7 +26,7 @@ every_keeper = pytest.mark.parametrize("policy", KEEPERS, ids=lambda policy: pol
 counting = pytest.mark.parametrize(
     "policy", [one for one in KEEPERS if one.counts_quotas], ids=lambda policy: policy.name
 )
-fewer = settings(max_examples=share_of_examples(0.4))
+fewer = settings(max_examples=share_of_examples(0.15))
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 
 

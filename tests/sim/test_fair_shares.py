@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.sim.worlds import fixed, job
 from tests.sim.worlds import run as run_with
 
@@ -34,7 +34,7 @@ def of(tenant: str, plain: SimJob, priority: int = 0) -> SimJob:
     return replace(plain, spec=msgspec.structs.replace(plain.spec, tenant=tenant, priority=priority))
 
 
-@settings(max_examples=fewer_if_quick(8), deadline=None)
+@settings(max_examples=share_of_examples(0.05), deadline=None)
 @given(
     st.sampled_from(["unified", "elasticflow"]),
     st.sampled_from([1.0, 2.0]),
@@ -75,9 +75,7 @@ def test_an_account_that_comes_late_is_served_before_one_that_has_used_much(poli
     assert start_s is not None and start_s - DAY_S < 120.0
 
 
-@pytest.mark.parametrize(
-    ("policy", "weight"), [(policy, weight) for policy in HONOUR for weight in (1.0, 3.0)]
-)
+@pytest.mark.parametrize(("policy", "weight"), [("unified", 1.0), *((policy, 3.0) for policy in HONOUR)])
 def test_accounts_that_always_want_more_get_devices_by_weight(policy: str, weight: float) -> None:
     jobs = [
         of(name, job(f"{name}{number}", 0.0, 30_000, rates={1: 1.0, 2: 1.9}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.sim.worlds import job, run
 
 from swell.model.errors import InvalidInput
@@ -25,7 +25,7 @@ def crowd() -> list[SimJob]:
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(25), deadline=None)
+@settings(max_examples=share_of_examples(0.2), deadline=None)
 @given(
     rates=st.builds(
         FaultRates,

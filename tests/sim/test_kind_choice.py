@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick, pick
+from tests.examples import pick, share_of_examples
 from tests.sim.test_kinds import COST, KINDS, asking, failures, kinds_of, node, nodes, policies
 from tests.sim.worlds import RATES, head, job
 
@@ -71,7 +71,7 @@ def may_have(one: SimJob) -> set[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(60), deadline=None)
+@settings(max_examples=share_of_examples(0.4), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_a_job_runs_on_one_of_its_kinds_and_stays_on_it_once_it_has_started(
     data: st.DataObject, policy: str
@@ -97,7 +97,7 @@ def test_a_job_runs_on_one_of_its_kinds_and_stays_on_it_once_it_has_started(
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(40), deadline=None)
+@settings(max_examples=share_of_examples(0.25), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_a_head_that_goes_on_from_a_fold_makes_the_same_choices(data: st.DataObject, policy: str) -> None:
     there = data.draw(nodes())

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.sim.worlds import RATES, head, job
 
 from swell.core.kinds import read_platform
@@ -92,7 +92,7 @@ policies = st.sampled_from(sorted(POLICIES))
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(60), deadline=None)
+@settings(max_examples=share_of_examples(0.4), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_no_gang_ever_has_a_device_of_another_kind_than_its_job(data: st.DataObject, policy: str) -> None:
     there = data.draw(nodes())
@@ -117,7 +117,7 @@ def alone(outcomes: Sequence[JobOutcome]) -> dict[str, JobOutcome]:
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(40), deadline=None)
+@settings(max_examples=share_of_examples(0.25), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_each_kind_is_scheduled_as_on_a_platform_of_its_own(data: st.DataObject, policy: str) -> None:
     there = data.draw(nodes())
@@ -132,7 +132,7 @@ def test_each_kind_is_scheduled_as_on_a_platform_of_its_own(data: st.DataObject,
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(40), deadline=None)
+@settings(max_examples=share_of_examples(0.25), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_with_one_kind_a_platform_commands_what_its_only_core_does(data: st.DataObject, policy: str) -> None:
     there = [msgspec.structs.replace(one, kind="a100") for one in data.draw(nodes())]

@@ -8,7 +8,7 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.sim.worlds import head, job
 
 from swell.model.event import AnyEvent, NodeLost, StepsReported, WorkersLost
@@ -55,7 +55,7 @@ def test_a_loss_is_heard_of_later_and_nothing_is_trained_meanwhile() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(25))
+@settings(max_examples=share_of_examples(0.2))
 @given(at_s=st.floats(1.0, 40.0), notice_s=st.floats(0.1, 30.0))
 def test_the_notice_is_what_a_loss_costs_beside_the_step_that_was_under_way(
     at_s: float, notice_s: float
@@ -67,7 +67,7 @@ def test_the_notice_is_what_a_loss_costs_beside_the_step_that_was_under_way(
     assert later - at_once == pytest.approx(notice_s, abs=1e-6)
 
 
-@settings(max_examples=fewer_if_quick(25))
+@settings(max_examples=share_of_examples(0.2))
 @given(
     at_s=st.floats(1.0, 20.0),
     for_s=st.lists(st.floats(0.1, 3.0), min_size=1, max_size=5),
@@ -88,7 +88,7 @@ def test_a_node_that_is_back_before_its_loss_was_heard_of_has_lost_its_workers_a
     assert sum(isinstance(event, NodeLost) for event in events) == len(starts_s) - 1
 
 
-@settings(max_examples=fewer_if_quick(25))
+@settings(max_examples=share_of_examples(0.2))
 @given(at_s=st.floats(0.1, 20.0), notice_s=st.floats(0.1, 5.0))
 def test_a_job_whose_only_node_is_lost_starts_again_where_there_is_one(at_s: float, notice_s: float) -> None:
     pool = pool_of(("a", 0.0, at_s), ("b", at_s + 10.0, math.inf))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.sim.worlds import head, job
 
 from swell.model.command import AnyCommand
@@ -140,7 +140,7 @@ def test_jobs_that_do_not_end_count_until_the_pool_is_empty() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(60), deadline=None)
+@settings(max_examples=share_of_examples(0.4), deadline=None)
 @given(
     stays=st.lists(
         st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=8
@@ -212,7 +212,7 @@ def changed_after(intervals: list[NodeInterval], at_s: float, later: list[NodeIn
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=fewer_if_quick(15), deadline=None)
+@settings(max_examples=share_of_examples(0.1), deadline=None)
 @given(data=st.data())
 def test_two_logs_that_part_at_a_moment_lead_to_the_same_commands_up_to_then(
     policy: str, data: st.DataObject

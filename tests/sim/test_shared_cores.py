@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.sim.neighbours import FixedShares, ends_s, lone, share_cores
 from tests.sim.worlds import head, job
 
@@ -33,7 +33,7 @@ def test_shares_are_weights() -> None:
     assert ends == pytest.approx({"a": 120.0, "b": 180.0})
 
 
-@settings(max_examples=fewer_if_quick(40), deadline=None)
+@settings(max_examples=share_of_examples(0.25), deadline=None)
 @given(
     steps=st.lists(st.integers(10, 300), min_size=1, max_size=10),
     demands=st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0]), min_size=10, max_size=10),

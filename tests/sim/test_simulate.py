@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.sim.worlds import RATES, job, run
 
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
@@ -99,7 +99,7 @@ failures = st.lists(st.tuples(st.floats(0.0, 600.0), st.integers(0, 1), st.float
 
 @pytest.mark.slow
 @given(submissions, failures, st.sampled_from(POLICIES), st.sampled_from(["changed", "profile", "none"]))
-@settings(max_examples=fewer_if_quick(60), deadline=None)
+@settings(max_examples=share_of_examples(0.4), deadline=None)
 def test_every_job_ends_and_no_device_is_used_twice(
     rows: list[tuple[float, int, float | None, int | None, float | None]],
     faults: list[tuple[float, int, float]],

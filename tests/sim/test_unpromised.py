@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.sim.worlds import job, run
 
 from swell.model.job import AfterRefusal, Phase
@@ -55,7 +55,7 @@ def test_a_hopeless_job_is_done_late_and_one_whose_luck_turns_is_met_without_a_p
     assert metrics.deadline_satisfaction == pytest.approx(1 / 3)
 
 
-@settings(max_examples=fewer_if_quick(40), deadline=None)
+@settings(max_examples=share_of_examples(0.25), deadline=None)
 @given(crowds(), st.sampled_from(POLICIES))
 def test_nobody_ends_by_a_refusal_and_every_deadline_is_counted_once(
     crowd: list[SimJob], policy: str
@@ -72,7 +72,7 @@ def test_nobody_ends_by_a_refusal_and_every_deadline_is_counted_once(
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(30), deadline=None)
+@settings(max_examples=share_of_examples(0.2), deadline=None)
 @given(crowds(), st.sampled_from(POLICIES))
 def test_the_wish_changes_nothing_before_the_first_refusal(crowd: list[SimJob], policy: str) -> None:
     plain, wished = run(crowd, policy), run([tried(one) for one in crowd], policy)
@@ -87,7 +87,7 @@ def test_the_wish_changes_nothing_before_the_first_refusal(crowd: list[SimJob], 
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(20), deadline=None)
+@settings(max_examples=share_of_examples(0.15), deadline=None)
 @given(crowds())
 def test_a_job_that_is_tried_knows_what_could_have_been_promised(crowd: list[SimJob]) -> None:
     """The first refusal names the same offer, whatever becomes of the job."""

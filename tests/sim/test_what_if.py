@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
+from tests.examples import share_of_examples
 from tests.policies.guide import from_the_guide
 from tests.sim.worlds import fixed, head, job
 
@@ -106,7 +106,7 @@ def halves(draw: st.DrawFn) -> Half:
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(60), deadline=None)
+@settings(max_examples=share_of_examples(0.4), deadline=None)
 @given(half=halves())
 def test_what_is_foretold_is_what_becomes_of_the_jobs(half: Half) -> None:
     """A pause that is under way is not seen by the head, and a step of its own may be: no more than that."""
@@ -156,7 +156,7 @@ def mixed_halves(draw: st.DrawFn) -> Half:
 
 
 @pytest.mark.slow
-@settings(max_examples=fewer_if_quick(60), deadline=None)
+@settings(max_examples=share_of_examples(0.4), deadline=None)
 @given(half=mixed_halves())
 def test_jobs_are_told_the_ends_that_what_if_tells(half: Half) -> None:
     """As well as `test_what_is_foretold_is_what_becomes_of_the_jobs`, and a little for what rounds decide."""
