@@ -152,6 +152,7 @@ bench-checkpoint: $(DEV)
 	$(BIN)/python -m benchmarks.training.checkpoint --json out/bench-checkpoint.json $(OPTIONS)
 
 # OPTIONS="--hosts 2 --link 1gbit --workers 2 4": half of the workers in another namespace, behind a link of that rate.
+# Also --delay-ms 1 (a round trip), --loss .001, --slow 100mbit (the second host); make bench-resize knows them, too.
 bench-throughput: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
 

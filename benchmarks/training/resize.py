@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.conditions import conditions, describe, write_json
+from benchmarks.training.links import Link, add_options
 from benchmarks.training.pauses import Pause, pause_of
 from benchmarks.training.problem import NUM_PROCESSES, OPTIMIZERS, SIZES, USUAL
 from benchmarks.training.sides import ROOT, TRAIN, Case, Side, SideFailed, kill_worker, wait_for_group
@@ -40,7 +41,6 @@ SIDES: dict[str, Callable[[Case, Path], Side]] = {
         folder, TRAIN, case.args(folder), NUM_PROCESSES.get(case.optimizer, 1)
     ),
 }
-SIDES_ACROSS: dict[str, Callable[[Case, Path], Side]] = {RIVAL: TorchrunAcross, OURS: SwellAcross}
 #: Steps of the new group that a change is given, the first among them.
 NUM_STEPS = 9
 LIMIT_S = 300.0
@@ -136,8 +136,15 @@ def expecting(pause: Pause, change: Change, costs: CostTable, turn: int) -> Paus
     return replace(pause, expected_s=expected_s)
 
 
+def sides_across(link: Link) -> dict[str, Callable[[Case, Path], Side]]:
+    return {
+        RIVAL: lambda case, folder: TorchrunAcross(case, folder, link),
+        OURS: lambda case, folder: SwellAcross(case, folder, link),
+    }
+
+
 def run(options: argparse.Namespace, folder: Path) -> list[Row]:
-    sides = SIDES if options.hosts == 1 else SIDES_ACROSS
+    sides = SIDES if options.hosts == 1 else sides_across(Link.of(options))
     rows = []
     for size in options.sizes:
         for optimizer in options.optimizers:
@@ -164,6 +171,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     for name, known in (("sizes", SIZES), ("optimizers", OPTIMIZERS), ("rounds", ROUNDS), ("sides", SIDES)):
         parser.add_argument(f"--{name}", nargs="+", choices=list(known), help="default: all of one host")
     parser.add_argument("--hosts", type=int, choices=(1, 2), default=1, help=f"2: {ACROSS}")
+    add_options(parser)
     parser.add_argument("--repeats", type=int, default=3, help="times each change is made; 3")
     parser.add_argument("--json", type=Path, help="write all that was measured to this file")
     parser.add_argument("--keep", type=Path, help="a new folder for the logs; by default they are removed")

@@ -15,9 +15,9 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from tests.machines.namespaces import INTERFACE
 
 from benchmarks.conditions import conditions, describe, write_json
+from benchmarks.training.links import Link, add_options
 from benchmarks.training.problem import NUM_PROCESSES, OPTIMIZERS, SIZES, USUAL
 from benchmarks.training.sides import POLL_S, Case, SideFailed
 from benchmarks.training.swell_side import SwellSide
@@ -46,12 +46,15 @@ class Row:
 def measure(options: argparse.Namespace, size: str, optimizer: str, num_workers: int, folder: Path) -> Row:
     args = ("--size", size, "--optimizer", optimizer)
     counts = ("--blocks", str(options.blocks), "--steps", str(options.steps))
-    run = run_across if options.hosts > 1 else run_here
-    blocks_s = run(folder / f"{size}-{optimizer}-{num_workers}", num_workers, (*args, *counts), options.link)
+    own = folder / f"{size}-{optimizer}-{num_workers}"
+    if options.hosts > 1:
+        blocks_s = run_across(own, num_workers, (*args, *counts), Link.of(options))
+    else:
+        blocks_s = run_here(own, num_workers, (*args, *counts))
     return row_of(size, optimizer, num_workers, options.steps * GLOBAL_BATCH, blocks_s)
 
 
-def run_here(folder: Path, num_workers: int, args: Sequence[str], _: str) -> dict[str, list[float]]:
+def run_here(folder: Path, num_workers: int, args: Sequence[str]) -> dict[str, list[float]]:
     """Seconds of the blocks of each, with all workers on this machine."""
     out = folder.with_suffix(".json")
     num = NUM_PROCESSES.get(args[args.index("--optimizer") + 1], 1)
@@ -65,16 +68,13 @@ def run_here(folder: Path, num_workers: int, args: Sequence[str], _: str) -> dic
     return found
 
 
-def run_across(folder: Path, num_workers: int, args: Sequence[str], link: str) -> dict[str, list[float]]:
-    """The same with half of the workers on another machine, each machine behind a link of this rate."""
-    side = SwellAcross(Case("", ""), folder)
+def run_across(folder: Path, num_workers: int, args: Sequence[str], link: Link) -> dict[str, list[float]]:
+    """The same with half of the workers on another machine, each machine behind such a link."""
+    side = SwellAcross(Case("", ""), folder, link)
     half = num_workers // 2
     devices = tuple(f"n{host}/{device}" for host in range(2) for device in range(half))
     out = f"{OUT}/blocks.json"
     try:
-        for machine in side.machines:
-            shape = ("tbf", "rate", link, "burst", "1mb", "latency", "100ms")
-            machine.run("tc", "qdisc", "add", "dev", INTERFACE, "root", *shape)
         side.start_hosts()
         side.launch_on(devices, SCRIPT, (*args, "--out", out))
         written = side.machines[0].outside(out)
@@ -133,7 +133,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--blocks", type=int, default=30, help="of each of the two, in turn; 30")
     parser.add_argument("--steps", type=int, default=5, help="in a block; 5")
     parser.add_argument("--hosts", type=int, choices=(1, 2), default=1, help="namespaces of this machine; 1")
-    parser.add_argument("--link", default="1gbit", help="rate of the link of each of two hosts, as tc has it")
+    add_options(parser)
     parser.add_argument("--json", type=Path, help="write all that was measured to this file")
     return parser.parse_args(arguments)
 

@@ -18,6 +18,7 @@ from typing import IO
 import msgspec
 from tests.machines.namespaces import HOME, INTERFACE, STATE, Machine, Network
 
+from benchmarks.training.links import Link
 from benchmarks.training.sides import ROOT, TRAIN, Case, LogFolder, SideFailed, environ
 from benchmarks.training.torchrun_side import AGENT_ENVIRON, TorchrunAgents, agent_command
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
@@ -42,10 +43,11 @@ NO_NAMES = f"{HOME}/resolv.conf"
 class TwoHosts:
     """The machines, and what is written on them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, link: Link) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self.network = Network(2)
+        link.lay(self.network)
         self.machines = tuple(self.network)
         for machine in self.machines:
             machine.outside(OUT).mkdir(parents=True)
@@ -73,8 +75,8 @@ def environ_across() -> Mapping[str, str]:
 class TorchrunAcross(TorchrunAgents):
     """With half of the agents on another machine."""
 
-    def __init__(self, case: Case, folder: Path) -> None:
-        self._hosts = TwoHosts(folder)
+    def __init__(self, case: Case, folder: Path, link: Link) -> None:
+        self._hosts = TwoHosts(folder, link)
         super().__init__(case, folder, self._hosts.log_folders)
 
     def close(self) -> None:
@@ -99,8 +101,8 @@ class SwellAcross:
 
     name = "swell"
 
-    def __init__(self, case: Case, folder: Path, times: LeaseTimes | None = None) -> None:
-        self._hosts = TwoHosts(folder)
+    def __init__(self, case: Case, folder: Path, link: Link, times: LeaseTimes | None = None) -> None:
+        self._hosts = TwoHosts(folder, link)
         self.folder = folder
         self.log_folders: Sequence[LogFolder] = self._hosts.log_folders
         self.machines = self._hosts.machines

@@ -209,8 +209,8 @@ class Machine:
             },
         )
         self._num_starts += 1
-        add = f"link add {self._link} type veth peer name {INTERFACE} netns {self.pid}"
-        self._network.configure(self._network.pid, add, f"link set {self._link} master br0 up")
+        add = f"link add {self.link} type veth peer name {INTERFACE} netns {self.pid}"
+        self._network.configure(self._network.pid, add, f"link set {self.link} master br0 up")
         self._network.configure(
             self.pid,
             "link set lo up",
@@ -236,10 +236,10 @@ class Machine:
 
     def partition(self) -> None:
         """Cut it off from all others."""
-        self._network.configure(self._network.pid, f"link set {self._link} down")
+        self._network.configure(self._network.pid, f"link set {self.link} down")
 
     def heal(self) -> None:
-        self._network.configure(self._network.pid, f"link set {self._link} up")
+        self._network.configure(self._network.pid, f"link set {self.link} up")
 
     def freeze(self) -> None:
         """SIGSTOP for each of its processes; returns when all have stopped. The kernel still answers."""
@@ -285,7 +285,7 @@ class Machine:
         return [*words, *(["--time", f"--monotonic={later_s}", f"--boottime={later_s}"] if _time() else [])]
 
     @property
-    def _link(self) -> str:
+    def link(self) -> str:
         """The end of its pair at the bridge. That of an earlier start may be there a moment longer."""
         return f"veth{self._index}.{self._num_starts}"
 
