@@ -12,7 +12,6 @@ from tests.executors.puppets import make_spec, target
 from tests.executors.test_restarts import Processes
 
 from swell.executors.exit_status import HOST_LOST, OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.gang.fixed_controller import FixedController
 from swell.model.command import LaunchGang, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangStarted, GangSuspended, Outcome
 from swell.model.job import FIXED_ENTRY, Elasticity, EndCondition, FixedTerms
@@ -29,8 +28,6 @@ FIXED = {
 
 
 class Commands(Processes):
-    kind = FixedController
-
     def __init__(self) -> None:
         super().__init__(**FIXED)
         spec = self.job.spec
@@ -99,7 +96,6 @@ def test_a_session_that_was_idle_says_so_and_one_that_failed_tells_its_status_al
         (6, Outcome.FAILED, "its command ended with status 6"),
     ):
         session = Processes(**FIXED | {"fixed": FixedTerms(time_s=100.0, is_session=True, idle_s=1800.0)})
-        session.gang = FixedController(session.job, session.gang.gang)
         launched = target(0)
         session.command(
             LaunchGang(job_id=JOB, generation=1, target=launched, spec=session.job.spec, total_steps=None)

@@ -14,7 +14,7 @@ from tests.executors.contract import JOB
 from tests.executors.puppets import hear, hear_said, make_spec, make_stage, target
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang.gang_controller import RestartController
+from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, RestartSet
 from swell.executors.gang.host_messages import (
     SignalWorker,
@@ -57,12 +57,10 @@ def launch(*numbers: int) -> LaunchGang:
 class Processes:
     """Carries out what the gang says; a test decides when processes end."""
 
-    kind = RestartController
-
     def __init__(self, **fields: Any) -> None:
         """`fields`: of the job's specification."""
         self.job = make_stage(None, **{"elasticity": Elasticity.RESTART} | fields)
-        self.gang = self.kind(self.job, GangRecord(launch=1, restarts=RestartSet()))
+        self.gang = GangController(self.job, GangRecord(launch=1, restarts=RestartSet()))
         self.alive: dict[int, dict[str, str]] = {}
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
@@ -109,7 +107,7 @@ class Processes:
         facts = {
             number: WorkerState(pid=number + 100, exit=self.exits.get(number)) for number in settled.workers
         }
-        self.gang = self.kind(self.job, GangRecord(**msgspec.structs.asdict(settled)))
+        self.gang = GangController(self.job, GangRecord(**msgspec.structs.asdict(settled)))
         self.do(self.gang.take_over(facts, self.now_s))
 
     def vote(self, worker: int, num_steps: int) -> None:
@@ -373,7 +371,7 @@ def test_local_ranks_count_up_within_each_host(hosts: list[str]) -> None:
 
 def test_a_gang_whose_host_goes_before_it_starts_there_is_lost() -> None:
     stage = dataclasses.replace(make_stage(None, elasticity=Elasticity.RESTART), meeting_points={})
-    gang = RestartController(stage, GangRecord(restarts=RestartSet()))
+    gang = GangController(stage, GangRecord(restarts=RestartSet()))
     (report,) = gang.command(launch(0), 0.0)
     assert isinstance(report, GangEnded)
     assert (report.outcome, report.message) == (Outcome.LOST, "its host is gone")

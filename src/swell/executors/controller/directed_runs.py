@@ -18,9 +18,9 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.protocol import Outbox
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang import host_messages as messages
+from swell.executors.gang import restarting
 from swell.executors.gang.audit import Audit
-from swell.executors.gang.fixed_controller import FixedController
-from swell.executors.gang.gang_controller import GangController, RestartController
+from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, KnownGang, flatten
 from swell.executors.gang.job_context import GangSettings, JobContext
 from swell.executors.gang.trial_controller import Trial
@@ -148,8 +148,8 @@ class DirectedRuns:
         for _ in range(min(MOST_AT_ONCE, len(self._due))):
             if (run := self.by_key.get(self._due.popleft())) is not None:
                 self._report_silent(run)
-                if isinstance(run.director, FixedController):
-                    run.director.keep_limit(self._time_s(), self.now_s())
+                if run.gang is not None:
+                    restarting.keep_limit(run.gang, self._time_s(), self.now_s())
                 self.do(run, run.director.tick(self.now_s()))
 
     # ------------------------------------------------------------ gangs
@@ -186,9 +186,7 @@ class DirectedRuns:
         Args:
             opened: what hosts have answered on which its run is open.
         """
-        restarted = RestartController if job.spec.fixed is None else FixedController
-        kind = GangController if gang.restarts is None else restarted
-        controller = kind(job, gang)
+        controller = GangController(job, gang)
         run = DirectedRun(controller, num_idle=None if gang.workers else 0)
         run.note_opened(opened)
         self._ended.pop(job.job_id, None)

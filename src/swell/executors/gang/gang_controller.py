@@ -19,42 +19,23 @@ Swell goes through the same phases, in the way of `RestartController`: a change 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang import late_workers, proof, regrouping, training_progress, transition
+from swell.executors.gang import late_workers, proof, regrouping, restarting, training_progress, transition
 from swell.executors.gang.gang_record import (
     Formation,
     Member,
-    RestartSet,
-    Slot,
     State,
-    describe_exit,
-    flatten,
-    is_fault_of_script,
 )
 from swell.executors.gang.host_messages import Effect, WorkerExited, WorkerState
-from swell.executors.gang.job_context import local_ranks
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.training_progress import report
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
-from swell.model.event import GangResized, GangStarted, JobWarned, Outcome, ScriptDistributed
-from swell.model.quantities import told_workers
+from swell.model.event import GangResized, GangStarted, JobWarned, ScriptDistributed
 from swell.model.target import Configuration
-from swell.script_facts import WHOLE
-from swell.tally import tally_of
-from swell.wire import environ, messages
-from swell.wire.reports import LOSS, MOST_STEPS, value_of
+from swell.wire import messages
 
 #: Of a group that is to form again as it is: no group has it.
 NOT_A_BATCH = 0
 LOST_TOGETHER = "its host was lost together with the controller, or none could start it"
-
-
-#: Topic of a warning.
-SIZE = "size"
-#: Under this name a line of output may say after which step its values were measured.
-STEP = "step"
 
 
 class GangController(GangRuntime):
@@ -111,7 +92,10 @@ class GangController(GangRuntime):
             member = self.members[number] = Member(number, slot, now_s, state, known.pid, now_s)
             member.has_state, member.whole_round, member.steps = True, known.joined, known.steps
         gang.steps = max(self.members[number].steps for number in gang.workers)
-        self._revive([facts[number] for number in gang.workers if number in facts])
+        if gang.restarts is not None:
+            restarting.revive(self, gang.restarts)
+        else:
+            self._revive([facts[number] for number in gang.workers if number in facts])
         self._tell_again()
         for number in sorted(facts):
             for said in facts[number].standing:
@@ -145,10 +129,15 @@ class GangController(GangRuntime):
         self.reply(done(**self.facts(), steps=gang.steps, pids=self.pids))
         for about, message in gang.warnings.items():
             self.report(JobWarned(job_id=self.job.job_id, at_s=self.now_s, message=message, about=about))
+        if gang.restarts is not None and gang.restarts.is_distributed:
+            self.report(ScriptDistributed(job_id=self.job.job_id, at_s=self.now_s))
 
     # ------------------------------------------------------------ what workers say
     def _hear(self, message: messages.FromWorker, member: Member) -> None:
         """What is not named here belongs to other modes, and is a sign of life, no more."""
+        if self.gang.restarts is not None:
+            restarting.hear(self, self.gang.restarts, message, member)
+            return
         match message:
             case messages.Alive():
                 member.heartbeat = message
@@ -217,12 +206,21 @@ class GangController(GangRuntime):
         self.reductions.begin(message.generation, gang.steps)
 
     # ------------------------------------------------------------ what follows
+    def exited(self, exits: Sequence[WorkerExited], now_s: float) -> list[Effect]:
+        is_restarted = self.gang.restarts is not None
+        return super().exited(restarting.by_cause(self, exits) if is_restarted else exits, now_s)
+
     def _note_exit(self, member: Member, ended: WorkerExited) -> None:
-        regrouping.note_exit(self, member, ended.status, ended.log_tail)
+        if self.gang.restarts is not None:
+            restarting.note_exit(self, self.gang.restarts, member, ended)
+        else:
+            regrouping.note_exit(self, member, ended.status, ended.log_tail)
 
     def _watch(self) -> None:
         if self.gang.ending is not None:
             transition.kill_late(self, self.gang.ending)
+        elif self.gang.restarts is not None:
+            restarting.watch(self, self.gang.restarts)
         else:
             late_workers.watch(self)
 
@@ -230,201 +228,11 @@ class GangController(GangRuntime):
         if self.is_over:
             return
         if self.gang.ending is None and not self.gang.is_to_close:
-            self._change()
+            if self.gang.restarts is not None:
+                restarting.go_on(self, self.gang.restarts)
+            elif regrouping.is_done(self):
+                regrouping.go_on(self)
         if self.gang.is_to_close:
             transition.close(self)
         elif self.gang.has_started:
             training_progress.reduce_values(self)
-
-    def _change(self) -> None:
-        """Take the next step towards what the head wants."""
-        if regrouping.is_done(self):
-            regrouping.go_on(self)
-
-
-class RestartController(GangController):
-    """The controller of a gang whose script knows nothing of Swell: stop all, start all, as torchrun would.
-
-    Its workers get torchrun's environment and no orders. What a script does not save when it gets SIGTERM, or
-    before, is lost with a change. Rank 0 tells how many steps its optimizer has made
-    (`swell.train.runtime.unmanaged_script`); a script without an optimizer of torch's tells nothing. Rank 0
-    of the script's own process group listens at its host's `MeetingPoint`.
-    """
-
-    @property
-    def restarts(self) -> RestartSet:
-        """The further part of its record."""
-        assert self.gang.restarts is not None  # noqa: S101 - else it has another controller
-        return self.gang.restarts
-
-    # ------------------------------------------------------------ towards the next set of processes
-    def _change(self) -> None:
-        """Stop the processes if others are wanted, or none; start those that are wanted once all are gone."""
-        gang, restarts = self.gang, self.restarts
-        is_other = restarts.slots != gang.wanted_slots or gang.is_suspending
-        if not self.members:
-            self._start(gang.wanted_slots)
-        elif restarts.leaving_s is None and is_other:
-            # SIGTERM is to come in the same step of all, and not while the script writes its checkpoint.
-            restarts.leaving_s = self.now_s
-            self.send_signal(self.members.values(), environ.STOP_AT_STEP)
-        elif restarts.leaving_s is None and all(m.pid is not None for m in self.members.values()):
-            transition.finish_change(self)
-
-    def _start(self, slots: tuple[Slot, ...]) -> None:
-        restarts, spec = self.restarts, self.job.spec
-        hosts = [self.job.host_of(slot) for slot in slots]
-        if (point := self.job.meeting_points.get(hosts[0])) is None:
-            transition.end(self, Outcome.LOST, "its host is gone")
-            return
-        restarts.slots = slots
-        restarts.leaving_s, restarts.terminated_s = None, None
-        restarts.tally.restart()
-        restarts.votes.clear()
-        of_all = {
-            environ.WORLD_SIZE: str(len(slots)),
-            environ.RESTART_COUNT: str(restarts.num_starts),
-            environ.RUN_ID: self.job.job_id,
-            environ.MASTER_ADDR: point.address,
-            environ.MASTER_PORT: str(point.port),
-        }
-        if spec.cuts_batch:
-            of_all[environ.LOCAL_BATCH] = str(spec.global_batch // len(slots))
-        if spec.end.steps is not None:
-            of_all[environ.STEPS] = str(spec.end.steps)
-        for rank, (slot, place) in enumerate(zip(slots, local_ranks(hosts), strict=True)):
-            near = flatten(s for s, host in zip(slots, hosts, strict=True) if host == hosts[rank])
-            own = {
-                environ.RANK: str(rank),
-                environ.LOCAL_RANK: str(place.local_rank),
-                environ.LOCAL_WORLD_SIZE: str(place.local_world_size),
-                environ.GROUP_RANK: str(place.group_rank),
-            }
-            self.start(slot, near, **of_all, **own).state = State.TRAINING
-        self.gang.formation.group = list(self.members)
-        restarts.num_starts += 1
-
-    def _watch(self) -> None:
-        """Its workers give no sign of life."""
-        for member in self.members.values():
-            member.heard_s = self.now_s
-        restarts, limits = self.restarts, self.settings
-        if restarts.leaving_s is not None and self.gang.ending is None:
-            if restarts.terminated_s is None and self.now_s >= restarts.leaving_s + limits.step_end_s:
-                restarts.terminated_s = self.now_s
-                self.send_signal(self.members.values())
-            elif restarts.terminated_s is not None and self.now_s >= restarts.terminated_s + limits.restart_s:
-                self.kill(self.members.values())
-        super()._watch()
-
-    def exited(self, exits: Sequence[WorkerExited], now_s: float) -> list[Effect]:
-        """Which came first is not known. What others may echo counts: their job's limit, then signals, then
-        errors.
-        """
-
-        def rank(end: WorkerExited) -> tuple[bool, bool, bool]:
-            return end.status != OVER_MEMORY, self.is_fault(end.status), end.status == 0
-
-        return super().exited(sorted(exits, key=rank), now_s)
-
-    def _note_exit(self, member: Member, ended: WorkerExited) -> None:
-        """An exit with 0 after SIGTERM is a stop, too: in a set that is to leave all exits are alike."""
-        if self.gang.ending is not None or self.restarts.leaving_s is not None:
-            return
-        if status := ended.status:
-            why = self._describe(member, ended)
-            self.gang.setback.is_over_memory = status == OVER_MEMORY
-            transition.end(self, Outcome.FAILED if self.is_fault(status) else Outcome.LOST, why)
-        elif not self.members:
-            transition.end(self, Outcome.SUCCEEDED, "")
-
-    def is_fault(self, status: int) -> bool:
-        """Whether another start of its processes would end the same."""
-        return is_fault_of_script(status)
-
-    def _describe(self, member: Member, ended: WorkerExited) -> str:
-        return describe_exit(member, ended.status, ended.log_tail)
-
-    # ------------------------------------------------------------ what its script tells
-    def _hear(self, message: messages.FromWorker, member: Member) -> None:
-        """Rank 0 says how far the gang is."""
-        if self.gang.ending is not None:
-            return
-        match message:
-            case messages.Stepped():
-                self._note_steps(message)
-            case messages.Reported():
-                self._note_values(message)
-            case messages.Distributed():
-                self._note_distributed(message)
-            case messages.StopVote(num_steps=num_steps):  # see `swell.train.runtime.unmanaged_script`
-                votes = self.restarts.votes
-                votes.setdefault(member.number, num_steps)
-                most = max(votes.values()) if votes.keys() >= self.members.keys() else None
-                self.send([member.number], messages.StopVoteResult(most=most))
-
-    def _note_distributed(self, message: messages.Distributed) -> None:
-        spec, stays = self.job.spec, f"the job stays at {told_workers(self.job.spec.min_workers)}"
-        may_grow = spec.max_workers is None or spec.max_workers > spec.min_workers
-        is_whole = message.is_by_library and not spec.cuts_batch and WHOLE not in spec.accept_differences
-        if is_whole and (may_grow or spec.min_workers > 1):
-            self.warn(
-                f"{stays}: a library makes its steps, and each worker of it takes a whole batch, so with "
-                "more workers a step would have more samples; submit it with `--global-batch SAMPLES`, and "
-                "with `{local_batch}` in its arguments for the batch of one worker, or with "
-                f"`--accept-differences {WHOLE}`",
-                SIZE,
-            )
-        elif not message.is_so and may_grow:
-            self.warn(
-                f"{stays}: its script forms no process group and does not read WORLD_SIZE, so more would be "
-                "identical copies that write the same files; call torch.distributed.init_process_group "
-                f"before the first step, or submit the job with `workers: {spec.min_workers}`",
-                SIZE,
-            )
-        elif message.is_so:
-            self.restarts.is_distributed = True
-            self.report(ScriptDistributed(job_id=self.job.job_id, at_s=self.now_s))
-            self.warn("", SIZE)
-
-    def _note_steps(self, message: messages.Stepped) -> None:
-        restarts = self.restarts
-        found, warning = restarts.tally.note(message)
-        self.gang.steps = self.gang.saved_steps = restarts.tally.steps
-        facts: dict[str, Any] = {"step_s": message.step_s, "found_steps": found}
-        report(self, num_workers=message.num_workers, names_loss=True, **facts)
-        if message.is_last and restarts.leaving_s is not None and restarts.terminated_s is None:
-            restarts.terminated_s = self.now_s  # a second SIGTERM could come while it saves
-        if warning:
-            self.warn(warning)
-
-    def _note_values(self, message: messages.Reported) -> None:
-        """A value without a curve is a line of output, which may name its `step`."""
-        training_progress.note_links(self, message)
-        if message.refusal:
-            self.warn(message.refusal)
-        said = value_of(message.values.get(STEP, self.gang.steps))
-        step = int(said) if 0 <= said < MOST_STEPS and said.is_integer() else self.gang.steps
-        values = {name: value_of(value) for name, value in message.values.items()}
-        printed = {name: tally_of([(step, value)], len(self.members)) for name, value in values.items()}
-        curves = {name: tally for name, tally in printed.items() if tally is not None}
-        before, relative = self.restarts.tally.num_before, message.relative
-        for name, tally in message.curves.items():
-            curves[name] = tally.moved(before) if name in relative else tally
-        loss = values.pop(LOSS, None)
-        if message.values or curves:
-            report(self, loss=loss, names_loss=True, metrics=values, curves=curves)
-
-    # ------------------------------------------------------------ from one controller to the next
-    def _revive(self, known: Sequence[WorkerState]) -> None:
-        """Its processes go on, if they were not told to leave, and no others had been started."""
-        gang, restarts = self.gang, self.restarts
-        gang.formation.group = list(gang.workers)
-        gang.steps = gang.saved_steps = restarts.tally.steps
-        if restarts.leaving_s is not None or restarts.slots != gang.slots:
-            transition.end(self, Outcome.LOST, "the controller of its gang was lost while it changed")
-
-    def _tell_again(self) -> None:
-        super()._tell_again()
-        if self.restarts.is_distributed:
-            self.report(ScriptDistributed(job_id=self.job.job_id, at_s=self.now_s))

@@ -161,7 +161,7 @@ class RestartSet(msgspec.Struct, kw_only=True):
     is_distributed: bool = False  #: its script works with other workers
     tally: StepTally = msgspec.field(default_factory=StepTally)
     votes: dict[int, int] = {}  #: by worker: steps that it had ended when it was asked to stop
-    begun_s: float | None = None  #: when its gang had started, by the clock of `FixedController.keep_limit`
+    begun_s: float | None = None  #: when its gang had started, by the clock of `restarting.keep_limit`
 
 
 class KnownGang(msgspec.Struct, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 import msgspec
@@ -69,6 +69,13 @@ class JobContext:
     hosts: Mapping[str, str] = field(default_factory=dict)  #: by device; those not named are of one host
     #: By host; of a job whose script knows nothing of Swell.
     meeting_points: dict[str, MeetingPoint] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> GangSettings:
+        """The settings of its gang: a fixed job has a grace of its own."""
+        if (terms := self.spec.fixed) is None:
+            return self.settings
+        return replace(self.settings, stop_s=terms.grace_s, step_end_s=0.0, restart_s=terms.grace_s)
 
     def host_of(self, devices: tuple[str, ...]) -> str:
         """Return the host of a worker on these devices."""

@@ -37,7 +37,7 @@ def watch(live: GangRuntime) -> None:
         live.kill(deaf, "a worker did not notice that its group had broken, and was killed")
     _kill_stuck(live)
     _hurry(live)
-    _tell_standstill(live)
+    tell_standstill(live)
 
 
 # ------------------------------------------------------------ workers that hold the others up
@@ -144,7 +144,7 @@ def _do_without(live: GangRuntime, why: str) -> str:
 
 
 # ------------------------------------------------------------ no steps
-def _tell_standstill(live: GangRuntime) -> None:
+def tell_standstill(live: GangRuntime) -> None:
     """Warn of a gang that makes no steps, though no worker waits for another one for too long."""
     restarts = live.gang.restarts
     is_mended = any(member.is_killed for member in live.members.values())

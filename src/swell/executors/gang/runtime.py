@@ -41,7 +41,7 @@ class GangRuntime(ABC):
         """`gang`: a new one, or one that is to be taken over."""
         self.run = job.job_id  #: what hosts call it
         self.job, self.gang = job, gang
-        self.settings = job.settings
+        self.settings = job.limits
         self.effects: list[Effect] = []
         self.reductions = Reductions()
         self.names = MetricNames()
