@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, State
+from swell.executors.gang.gang_record import GangRecord, GangState, State
 from swell.executors.gang.host_messages import (
     Effect,
     OfWorker,
@@ -94,6 +94,25 @@ def hear_exited(director: GangRuntime, worker: int, status: int, tail: str, now_
 def signals(number: int, *workers: int, run: str = JOB) -> list[SignalWorker]:
     """What sends this signal to these workers."""
     return [SignalWorker(run=run, worker=worker, signal=number) for worker in workers]
+
+
+def validate(gang: GangRecord) -> None:
+    """What holds in each state of a gang, after any message."""
+    state, formation = gang.state, gang.formation
+    is_ending = state in (GangState.STOPPING, GangState.ENDED)
+    assert bool(gang.failure) == (state is GangState.SHRINKING), gang
+    if gang.ending is not None or state is GangState.STOPPING:
+        assert gang.ending is not None and is_ending, gang
+    if state in (GangState.TRAINING, GangState.SHRINKING):
+        assert gang.wanted_slots == gang.slots, gang
+    if state in (GangState.TRAINING, GangState.SHRINKING, GangState.NOTING):
+        assert gang.has_started and gang.workers, gang
+    if formation.is_saving:
+        assert is_ending or state is GangState.SAVING, gang
+    if state is GangState.ENDED:
+        assert not gang.members and isinstance(gang.replies.answer, GangEnded | GangSuspended), gang
+    slots = [member.slot for member in gang.members.values() if member.state is not State.LEFT]
+    assert len(slots) == len(set(slots)), "two workers on the same devices"
 
 
 @dataclass
@@ -312,8 +331,8 @@ class PuppetWorld:
 
     def waits_in_vain(self) -> bool:
         """All that are left are stuck, and only the head waits, to hear that they go on: they may."""
-        is_suspending = self.gang.gang.is_suspending
-        return bool(self.puppets) and all(p.is_stuck for p in self.puppets.values()) and not is_suspending
+        is_killed_for_it = self.gang.gang.is_save_out
+        return bool(self.puppets) and all(p.is_stuck for p in self.puppets.values()) and not is_killed_for_it
 
     def describe(self) -> str:
         inner = vars(self.gang)
@@ -483,6 +502,7 @@ class PuppetWorld:
 
     # ------------------------------------------------------------ what the gang wants
     def _apply(self, effects: Iterable[Effect]) -> None:
+        validate(self.gang.gang)
         for effect in effects:
             self._do(effect)
 

@@ -15,7 +15,7 @@ from tests.executors.fake_hosts import FakeWorker, Fleet, change, launch, of_kin
 from tests.executors.puppets import JOB, make_spec
 from tests.executors.test_gang_laws import OTHER
 
-from swell.executors.gang.audit import GROWTH, LEAST_S, AuditSchedule
+from swell.executors.controller.audits import GROWTH, LEAST_S, AuditSchedule
 from swell.executors.gang.host_messages import TellWorker
 from swell.executors.gang.job_context import GangSettings
 from swell.model.command import ProfileJob, StopGang

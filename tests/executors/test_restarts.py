@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.contract import JOB
-from tests.executors.puppets import hear, hear_said, make_spec, make_stage, target
+from tests.executors.puppets import hear, hear_said, make_spec, make_stage, target, validate
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.gang_controller import GangController
@@ -73,6 +73,7 @@ class Processes:
         self.do(self.gang.command(command, self.now_s))
 
     def do(self, effects: object) -> None:
+        validate(self.gang.gang)
         for effect in effects:  # type: ignore[attr-defined]
             if isinstance(effect, StartWorker):
                 self.alive[effect.worker] = effect.environ

@@ -24,7 +24,7 @@ from swell.executors.gang import host_messages as messages
 from swell.executors.gang.gang_record import GangRecord, KnownGang
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.retransmission import ReceivedNumbers
-from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned, NodeTested, RunningWork
+from swell.model.event import AnyEvent, JobWarned, NodeTested, RunningWork
 from swell.wire.lease_end import ProcessClock
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
@@ -182,6 +182,7 @@ class Controller:
         daemons wait.
         """
         self._takeover.awaited.update(names)
+        self._takeover.is_over = not names
 
     def join_host(
         self,
@@ -215,8 +216,9 @@ class Controller:
         if not unreached or not self._takeover.is_over:
             return
         for run in list(self._runs.by_key.values()):
-            hosts = set(run.workers.values())
-            if run.gang is not None and run.gang.gang.is_broken and hosts - unreached:
+            hosts, gang = set(run.workers.values()), run.director.gang
+            is_broken = gang.setback.is_open and gang.ending is None
+            if is_broken and hosts - unreached:
                 for host in sorted(hosts & unreached):
                     why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
                     log.warning("%s; its devices are not used until its workers are known to be gone", why)
@@ -298,14 +300,8 @@ class Takeover:
     _abandoned: dict[tuple[str, str], set[int]] = field(default_factory=dict)  #: workers, by host and run
     #: Of hosts that gangs went on without.
     _offers: dict[str, messages.DevicesOffered] = field(default_factory=dict)
-    _ends: dict[str, GangEnded | GangSuspended] = field(default_factory=dict)  #: by job
-    _is_over: bool = False
-
-    @property
-    def is_over(self) -> bool:
-        """Every host has told, or is gone, and all that runs is directed."""
-        self._is_over = self._is_over or not (self.awaited or self._kept or self._abandoned)
-        return self._is_over
+    _ends: dict[str, messages.GangOver] = field(default_factory=dict)  #: by job
+    is_over: bool = True  #: every host has told, or is gone, and all that runs is directed
 
     # ------------------------------------------------------------ what hosts tell
     def hear(self, host: str, message: messages.RunKept | messages.EndKept) -> None:
@@ -368,6 +364,7 @@ class Takeover:
             self.hosts.tell(host, messages.CloseRun(run=key))
         for host in self._offers.keys() - {host for host, _ in self._abandoned}:
             self.runs.report_all(self.hosts.offer(host, self._offers.pop(host)))
+        self.is_over = self.is_over or not (self.awaited or self._kept or self._abandoned)
         if self.is_over:
             ends, self._ends = self._ends, {}
             for job_id, end in ends.items():

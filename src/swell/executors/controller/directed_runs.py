@@ -19,11 +19,10 @@ from swell.executors.controller.protocol import Outbox
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang import restarting
-from swell.executors.gang.audit import Audit
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, KnownGang, flatten
 from swell.executors.gang.job_context import GangSettings, JobContext
-from swell.executors.gang.trial_controller import Trial
+from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import IDLE, AnyEvent, GangFound, GangResized, GangStarted, JobWarned, StepsReported
 from swell.model.job import JobSpec
@@ -58,7 +57,7 @@ def bounded(told: Any) -> Any:
 class DirectedRun:
     """A directed run: its director, the hosts on which it is open, where its workers are."""
 
-    director: GangController | Trial | Audit
+    director: GangRuntime
     hosts: set[str] = field(default_factory=set)  #: on which it is open
     coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
@@ -285,7 +284,8 @@ class DirectedRuns:
                     self.report(event)
         if run.director.is_over and self.by_key.get(run.key) is run:
             del self.by_key[run.key]
-            end = None if run.gang is None else run.gang.gang.replies.end
+            last = run.director.gang.replies.answer
+            end = last if isinstance(last, messages.GangOver) else None
             self._hosts.tell_all(run.hosts, messages.CloseRun(run=run.key, end=end))
             if run.gang is not None:
                 self._ended[run.job_id] = run.gang

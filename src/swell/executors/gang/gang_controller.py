@@ -5,24 +5,22 @@ moves one towards the other. A change of the batch alone is another group of the
 worker is in `swell.wire.messages`. The head's generations count its commands, and a command may take several
 rounds of `formation`, which are the wire's generations.
 
-What is known of the gang is one value (`gang_record`). Three modules of functions change it:
-
-* `transition`: the change that the head wants, from its command to the answer, and the end;
-* `regrouping`: workers are started and grouped towards the target of the change, also after a break, and go;
-* `proof`: one of those that are to join first computes a step as the gang did.
-
-`late_workers` acts when time passes. A break while a change is under way ends the change: the group is cut
-back to what the head knows, it is told, and what is left forms again at once. A script that knows nothing of
-Swell goes through the same phases, in the way of `RestartController`: a change is another set of processes.
+What is known of the gang is one value, with a table of what may become of it (`gang_record`), which modules
+of functions change: `transition` (the change that the head wants, and the end), `regrouping` (workers start,
+form groups and go), `proof` (one that is to join computes a step first), `late_workers` (time passes) and
+`restarting` (a script that knows nothing of Swell, which has a `RestartSet`). A break while a change is under
+way ends the change: the group is cut back to what the head knows, it is told, and the rest forms again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from swell.executors.gang import late_workers, proof, regrouping, restarting, training_progress, transition
 from swell.executors.gang.gang_record import (
     Formation,
+    GangState,
     Member,
     State,
 )
@@ -46,30 +44,16 @@ class GangController(GangRuntime):
         """Generation of the latest command."""
         return self.gang.replies.generation
 
-    @property
-    def is_over(self) -> bool:
-        """The end was told: all that follows is answered with it."""
-        return self.gang.replies.end is not None
-
     # ------------------------------------------------------------ what happens
     def command(self, command: GangCommand, now_s: float) -> list[Effect]:
-        self.pass_time(now_s)
+        self.now_s = now_s
         if self.is_news(command):
-            match command:
-                case StopGang():
-                    transition.stop(self)
-                case _ if self.gang.ending is not None:
-                    pass  # its end is the answer
-                case SuspendGang():
-                    transition.suspend(self)
-                case _:
-                    transition.resize(self, command)
-        return self.act()
-
-    def follow_audit(self, steps: int | None, has_found: bool, now_s: float) -> list[Effect]:
-        """An audit has computed the step after so many (None: it has not), and found a difference or none."""
-        self.pass_time(now_s)
-        proof.follow(self, steps, has_found)
+            if isinstance(command, StopGang):
+                transition.stop(self)
+            elif self.gang.ending is None and isinstance(command, SuspendGang):
+                transition.suspend(self)
+            elif self.gang.ending is None and isinstance(command, LaunchGang | Reconfigure):
+                transition.resize(self, command)
         return self.act()
 
     def take_over(self, facts: Mapping[int, WorkerState], now_s: float) -> list[Effect]:
@@ -80,12 +64,13 @@ class GangController(GangRuntime):
         Args:
             facts: what hosts tell of its workers, and there are no others. One of which none tells is lost.
         """
-        self.pass_time(now_s)
+        self.now_s = now_s
         gang = self.gang
         gang.num_takeovers += 1
         gang.replies.generation = gang.generation
-        gang.slots = gang.wanted_slots = tuple(gang.workers.values())
-        gang.wanted_configuration = gang.configuration
+        gang.slots = tuple(gang.workers.values())
+        gang.want_as_is()
+        gang.become(GangState.TRAINING)
         for number, slot in gang.workers.items():
             known = facts.get(number) or WorkerState()
             state = State.BROKEN if known.joined is None else State.TRAINING
@@ -100,8 +85,11 @@ class GangController(GangRuntime):
         for number in sorted(facts):
             for said in facts[number].standing:
                 self._hear(said, self.members[number])
-        lost = [self.lost(number, LOST_TOGETHER) for number in gang.workers.keys() - facts.keys()]
-        return self.exited([*lost, *(one.exit for one in facts.values() if one.exit)], now_s)
+        exits = [self.lost(number, LOST_TOGETHER) for number in gang.workers.keys() - facts.keys()]
+        exits += [one.exit for one in facts.values() if one.exit]
+        if gang.restarts is not None:
+            exits.sort(key=partial(restarting.likeness_to_echo, self))
+        return self.exited(exits, now_s)
 
     def _revive(self, known: Sequence[WorkerState]) -> None:
         """The group forms again. If it is whole it trains meanwhile, whatever the next ones were to be."""
@@ -206,10 +194,6 @@ class GangController(GangRuntime):
         self.reductions.begin(message.generation, gang.steps)
 
     # ------------------------------------------------------------ what follows
-    def exited(self, exits: Sequence[WorkerExited], now_s: float) -> list[Effect]:
-        is_restarted = self.gang.restarts is not None
-        return super().exited(restarting.by_cause(self, exits) if is_restarted else exits, now_s)
-
     def _note_exit(self, member: Member, ended: WorkerExited) -> None:
         if self.gang.restarts is not None:
             restarting.note_exit(self, self.gang.restarts, member, ended)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import copy
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Literal
 
 import msgspec
 
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, STOPPED, UNFIT
 from swell.executors.gang.job_context import GangSettings
-from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome, WorkersLost
+from swell.model.event import AnyEvent, Outcome, WorkersLost
 from swell.model.failure import LOG_ENDS
 from swell.model.quantities import span
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
@@ -36,20 +35,43 @@ class AnswerLog(msgspec.Struct, kw_only=True):
     generation: int = 0  #: of the latest command
     asked: tuple[str, int] | None = None  #: the name of the latest command's kind, and its generation
     answer: AnyEvent | None = None  #: to the latest command
-    end: GangEnded | GangSuspended | None = None
     losses: list[WorkersLost] = []  #: told since the head was last known to have heard of one
 
 
-class PendingChange(msgspec.Struct, kw_only=True):
-    """A command whose answer is still out. The head gives another one before that only to stop the gang.
+class GangState(Enum):
+    """What a gang is about. Its group may break in any of these, see `Setback`.
 
-    It does not survive a break of the group, unless it is a suspend or keeps the same members.
+    A change does not survive a break, unless it keeps the same members. The head gives another command before
+    one is answered only to stop the gang.
     """
 
-    is_suspend: bool = False
-    failure: str = ""  #: why it comes to nothing: what was started for it is to go
-    #: Who is waited for before joiners come in: the leader notes a step, and a joiner computes it.
-    proof: Literal["due", "leader", "joiner", "over"] = "due"
+    FORMING = auto()  #: what a launch or a change wants is started and grouped
+    NOTING = auto()  #: its joiners wait for the leader, which notes a step beside a checkpoint
+    VERIFYING = auto()  #: they wait for one of them, which computes that step
+    JOINING = auto()  #: they come in
+    SHRINKING = auto()  #: the change has failed: what was started for it is to go
+    TRAINING = auto()  #: it is what the head was told, or becomes that again
+    SAVING = auto()  #: it is suspended: it saves its state, and leaves
+    STOPPING = auto()  #: its processes are to go, see `GangEnd`
+    ENDED = auto()  #: no process is left, and the end was told
+
+
+#: States of a gang for which workers may have to be started.
+CHANGING = (GangState.FORMING, GangState.NOTING, GangState.VERIFYING, GangState.JOINING)
+_FROM_ANY = {GangState.FORMING, GangState.TRAINING, GangState.SAVING, GangState.STOPPING, GangState.ENDED}
+_FROM_JOINING = _FROM_ANY | {GangState.JOINING, GangState.SHRINKING}
+#: What a gang may come to be about, by what it is about.
+TRANSITIONS: Mapping[GangState, Set[GangState]] = {
+    GangState.FORMING: _FROM_JOINING | {GangState.NOTING, GangState.VERIFYING},
+    GangState.NOTING: _FROM_JOINING | {GangState.VERIFYING},
+    GangState.VERIFYING: _FROM_JOINING,
+    GangState.JOINING: _FROM_JOINING,
+    GangState.SHRINKING: _FROM_ANY,
+    GangState.TRAINING: _FROM_ANY,
+    GangState.SAVING: _FROM_ANY,
+    GangState.STOPPING: {GangState.STOPPING, GangState.ENDED},
+    GangState.ENDED: set(),
+}
 
 
 class Setback(msgspec.Struct, kw_only=True):
@@ -186,7 +208,7 @@ class KnownGang(msgspec.Struct, kw_only=True):
 
 
 class GangRecord(KnownGang, kw_only=True):
-    """A gang. It ends once it has an `ending`, and is over once `replies` has an end.
+    """A gang, whose `state` changes by `become` alone.
 
     Its processes live through its changes, or have `restarts`. What the head knows of it is settled: whatever
     breaks while a change is under way ends the change. Workers that the head does not know of are killed, and
@@ -197,7 +219,8 @@ class GangRecord(KnownGang, kw_only=True):
     slots: tuple[Slot, ...] = ()  #: the settled gang as it is left: empty until it has started
     wanted_slots: tuple[Slot, ...] = ()  #: the devices of the workers there should be
     wanted_configuration: Configuration = PLAIN_CONFIGURATION
-    change: PendingChange | None = None
+    state: GangState = GangState.FORMING
+    failure: str = ""  #: why it is SHRINKING
     setback: Setback = msgspec.field(default_factory=Setback)
     ending: GangEnd | None = None
     formation: Formation = msgspec.field(default_factory=Formation)
@@ -219,14 +242,15 @@ class GangRecord(KnownGang, kw_only=True):
     def has_started(self) -> bool:
         return bool(self.slots)
 
-    @property
-    def is_suspending(self) -> bool:
-        return self.change is not None and self.change.is_suspend
+    def become(self, state: GangState, failure: str = "") -> None:
+        """Raises RuntimeError: a defect of the controller, see `TRANSITIONS`."""
+        if state not in TRANSITIONS[self.state]:
+            raise RuntimeError(f"a gang that is {self.state.name} cannot become {state.name}: {self}")
+        self.state, self.failure = state, failure
 
-    @property
-    def may_start_workers(self) -> bool:
-        """Whether a launch or a resize is under way, for which workers may have to be started."""
-        return self.change is not None and not self.change.is_suspend
+    def want_as_is(self) -> None:
+        """No workers are wanted but those that the head knows, and they train as they did."""
+        self.wanted_slots, self.wanted_configuration = self.slots, self.configuration
 
     @property
     def is_save_out(self) -> bool:
@@ -236,17 +260,13 @@ class GangRecord(KnownGang, kw_only=True):
     @property
     def is_safe(self) -> bool:
         """The gang is being suspended, and its state is saved, if anybody but its script can say so."""
-        return self.is_suspending and (self.formation.has_left or self.restarts is not None)
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether its group has broken, and the next one does not form yet."""
-        return self.setback.is_open and self.ending is None
+        return self.state is GangState.SAVING and (self.formation.has_left or self.restarts is not None)
 
     @property
     def is_to_close(self) -> bool:
         """Whether no process is left, and none is to come."""
-        is_begun = self.formation.round > 0 if self.restarts is None else self.is_suspending
+        is_saving = self.state is GangState.SAVING
+        is_begun = self.formation.round > 0 if self.restarts is None else is_saving
         return not self.members and (self.ending is not None or is_begun)
 
     # ------------------------------------------------------------ its members

@@ -39,6 +39,8 @@ from swell.model.node import Node
 from swell.model.usage import DeviceReading, GangUsage
 from swell.wire import messages
 
+#: How a gang ends.
+GangOver = GangEnded | GangSuspended
 #: To a worker, and to all that it has started.
 KILL = int(signal.SIGKILL)
 
@@ -182,7 +184,7 @@ class KeepGang(HostMessage, frozen=True, kw_only=True):
 class CloseRun(HostMessage, frozen=True, kw_only=True):
     """No worker of the run is left on this host, and none will come."""
 
-    end: GangEnded | GangSuspended | None = None  #: of its gang; None: that goes on elsewhere, or never was
+    end: GangOver | None = None  #: of its gang; None: that goes on elsewhere, or never was
 
 
 class TestDevices(HostMessage, frozen=True, kw_only=True):
@@ -222,7 +224,7 @@ class RunKept(msgspec.Struct, kw_only=True, tag=True):
 class EndKept(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """How a gang ended that had workers here; it may not have been told to a daemon."""
 
-    end: GangEnded | GangSuspended
+    end: GangOver
 
 
 class DevicesOffered(msgspec.Struct, frozen=True, kw_only=True, tag=True):

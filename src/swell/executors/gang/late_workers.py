@@ -9,7 +9,7 @@ as it can be it is done without the members that do not come to a step boundary.
 from __future__ import annotations
 
 from swell.executors.gang import proof, regrouping, transition
-from swell.executors.gang.gang_record import IN_STEP, Member, State, overdue
+from swell.executors.gang.gang_record import IN_STEP, GangState, Member, State, overdue
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import STEPS, Outcome
 from swell.model.quantities import span
@@ -100,11 +100,11 @@ def _strike(live: GangRuntime, stuck: list[Member], why: str) -> None:
 def _hurry(live: GangRuntime) -> None:
     """Warn of an order that is late, and go on without the members that delay it."""
     gang, limit_s = live.gang, _limit_s(live, live.settings.boundary_s)
-    is_changing = gang.has_started and gang.change is not None and not gang.setback.is_open
+    is_changing = gang.has_started and gang.state is not GangState.TRAINING and not gang.setback.is_open
     if not is_changing or live.now_s - gang.formation.ordered_s < limit_s:
         return
     late = _busy(live, limit_s)
-    is_waited_for = gang.is_save_out or (gang.change is not None and gang.change.proof == "leader")
+    is_waited_for = gang.is_save_out or gang.state is GangState.NOTING
     late = [member for member in late if is_waited_for or _has_yet_to_hear(live, member)]
     if not late:
         proof.note_witnessed(live, None, f"its leader noted no step within {span(limit_s)}")

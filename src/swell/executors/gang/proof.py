@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang import transition
-from swell.executors.gang.gang_record import Member, State
+from swell.executors.gang.gang_record import CHANGING, GangState, Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome, ScriptVerified
 from swell.model.job import DifferenceAction
@@ -21,18 +21,19 @@ NO_NOTE = "no checkpoint with a step noted beside it could be made"
 
 def is_over(live: GangRuntime) -> bool:
     """Whether the next group waits for no proof; asks for the next thing that is to be proved, once."""
-    gang, change, spec = live.gang, live.gang.change, live.job.spec
+    gang, spec = live.gang, live.job.spec
     joiners = [m for m in gang.joiners() if m.slot in gang.wanted_slots and not m.is_killed]
     is_of_none = not joiners or gang.setback.is_open or not (gang.has_started or gang.saved_steps)
-    if is_of_none or change is None or change.is_suspend or change.proof == "over":
+    if is_of_none or gang.state not in (GangState.FORMING, GangState.NOTING, GangState.VERIFYING):
         return True
-    if change.proof == "due" and gang.has_started:
+    if gang.state is GangState.FORMING and gang.has_started:
+        gang.become(GangState.NOTING)
         gang.formation.ordered_s, gang.formation.is_lateness_told = live.now_s, False
         live.send(gang.formation.group[:1], messages.Witness())
-    if change.proof == "due":
-        change.proof = "leader" if gang.has_started else "joiner"
+    elif gang.state is GangState.FORMING:
+        gang.become(GangState.VERIFYING)
     ready = [member for member in joiners if member.state is State.READY]
-    if change.proof == "joiner" and ready and not any(m.state is State.PROVING for m in joiners):
+    if gang.state is GangState.VERIFYING and ready and not any(m.state is State.PROVING for m in joiners):
         ready[0].state, ready[0].since_s = State.PROVING, live.now_s
         live.send([ready[0].number], messages.Prove(cuts=spec.max_workers != spec.min_workers))
     return False
@@ -40,10 +41,9 @@ def is_over(live: GangRuntime) -> bool:
 
 def note_witnessed(live: GangRuntime, steps: int | None, why_not: str = NO_NOTE) -> None:
     """The leader has noted what a step comes to, or will not: then joiners come in without a proof."""
-    change = live.gang.change
-    if change is None or change.proof != "leader":
+    if live.gang.state is not GangState.NOTING:
         return
-    change.proof = "over" if steps is None else "joiner"
+    live.gang.become(GangState.JOINING if steps is None else GangState.VERIFYING)
     if steps is None:
         _report(live, messages.Proved(why_not=why_not))
 
@@ -57,8 +57,8 @@ def note_proved(live: GangRuntime, message: messages.Proved, member: Member) -> 
     if message.is_last:
         member.state, member.left_s = State.LEFT, live.now_s
     _report(live, message)
-    if gang.change is not None:
-        gang.change.proof = "over"
+    if gang.state in CHANGING:
+        gang.become(GangState.JOINING)
     known = (*spec.accept_differences, *gang.known_findings)
     news = [found for found in message.findings if found.holds and found.name not in known]
     gang.known_findings += tuple(found.name for found in news)

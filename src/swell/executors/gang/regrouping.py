@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang import proof, transition
 from swell.executors.gang.gang_record import (
+    CHANGING,
     IN_STEP,
     JOINING,
     Formation,
+    GangState,
     Member,
     State,
     best_source,
@@ -107,7 +109,7 @@ def abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
 def is_done(live: GangRuntime) -> bool:
     """Whether groups may form; clears away, step by step, what stands in the way of the next one."""
     gang, setback = live.gang, live.gang.setback
-    is_failed = gang.change is not None and bool(gang.change.failure)
+    is_failed = gang.state is GangState.SHRINKING
     if setback.is_open and gang.is_safe:  # no worker is needed any more
         live.kill(live.members.values())
         return False
@@ -130,7 +132,7 @@ def go_on(live: GangRuntime) -> None:
     """Take the next step towards the target, if there is one to take."""
     gang = live.gang
     live.kill([member for member in gang.joiners() if member.slot not in gang.wanted_slots])
-    if gang.may_start_workers:
+    if gang.state in CHANGING:
         occupied = {member.slot for member in live.members.values()}
         for slot in gang.wanted_slots:
             if slot not in occupied:
@@ -143,17 +145,17 @@ def go_on(live: GangRuntime) -> None:
 
 def _form_next_group(live: GangRuntime) -> None:
     gang = live.gang
-    group, is_broken = gang.next_group(), gang.setback.is_open
+    group, is_broken, is_saving = gang.next_group(), gang.setback.is_open, gang.state is GangState.SAVING
     slots, wanted = {member.slot for member in group}, set(gang.wanted_slots)
     is_formed = not is_broken and [member.number for member in group] == gang.formation.group
     configuration = live.job.configuration_of(len(group), gang.wanted_configuration)
-    is_formed &= gang.formation.configuration.trains_as(configuration) or gang.is_suspending
+    is_formed &= gang.formation.configuration.trains_as(configuration) or is_saving
     if is_formed and slots == wanted:
-        if gang.is_suspending and not gang.formation.is_saving:  # the group is to save and to leave
+        if is_saving and not gang.formation.is_saving:  # the group is to save and to leave
             formation = gang.formation
             formation.is_saving, formation.ordered_s, formation.is_lateness_told = True, live.now_s, False
             live.send(formation.group, messages.Suspend(generation=formation.round))
-        elif not gang.is_suspending and len(group) == len(live.members):
+        elif not is_saving and len(group) == len(live.members):
             transition.finish_change(live)
     elif group and (is_broken or slots.issuperset(wanted)):
         _regroup(live, group)

@@ -13,12 +13,11 @@ that fails ends the others.
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
-from typing import Any
 
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, STOPPED
 from swell.executors.gang import late_workers, training_progress, transition
 from swell.executors.gang.gang_record import (
+    GangState,
     Member,
     RestartSet,
     Slot,
@@ -48,9 +47,10 @@ STEP = "step"
 def go_on(live: GangRuntime, restarts: RestartSet) -> None:
     """Stop the processes if others are wanted, or none; start those that are wanted once all are gone."""
     gang, members = live.gang, live.members.values()
+    is_other = restarts.slots != gang.wanted_slots or gang.state is GangState.SAVING
     if not members:
         _start(live, restarts, gang.wanted_slots)
-    elif restarts.leaving_s is None and (restarts.slots != gang.wanted_slots or gang.is_suspending):
+    elif restarts.leaving_s is None and is_other:
         # SIGTERM is to come in the same step of all, and not while the script writes its checkpoint.
         restarts.leaving_s = live.now_s
         live.send_signal(members, environ.STOP_AT_STEP)
@@ -125,9 +125,9 @@ def keep_limit(live: GangRuntime, time_s: float, now_s: float) -> None:
     Args:
         time_s: by a clock that goes on while the controller is stopped: others wait for the devices.
     """
-    live.pass_time(now_s)
+    live.now_s = now_s
     restarts, terms = live.gang.restarts, live.job.spec.fixed
-    is_over = live.gang.ending is not None or live.gang.is_suspending
+    is_over = live.gang.ending is not None or live.gang.state is GangState.SAVING
     if restarts is None or terms is None or restarts.begun_s is None or is_over:
         return
     restarts.begun_s = min(restarts.begun_s, time_s)  # the machine has been started again since
@@ -136,15 +136,11 @@ def keep_limit(live: GangRuntime, time_s: float, now_s: float) -> None:
 
 
 # ------------------------------------------------------------ how its processes end
-def by_cause(live: GangRuntime, exits: Sequence[WorkerExited]) -> list[WorkerExited]:
-    """Which came first is not known. What others may echo counts: their job's limit, then signals, then
-    errors.
+def likeness_to_echo(live: GangRuntime, end: WorkerExited) -> tuple[bool, bool, bool]:
+    """Sorts ends of which it is not known which came first. What others may echo counts: their job's limit,
+    then signals, then errors.
     """
-
-    def rank(end: WorkerExited) -> tuple[bool, bool, bool]:
-        return end.status != OVER_MEMORY, _is_fault(live, end.status), end.status == 0
-
-    return sorted(exits, key=rank)
+    return end.status != OVER_MEMORY, _is_fault(live, end.status), end.status == 0
 
 
 def note_exit(live: GangRuntime, restarts: RestartSet, member: Member, ended: WorkerExited) -> None:
@@ -229,8 +225,8 @@ def _note_distributed(live: GangRuntime, restarts: RestartSet, message: messages
 def _note_steps(live: GangRuntime, restarts: RestartSet, message: messages.Stepped) -> None:
     found, warning = restarts.tally.note(message)
     live.gang.steps = live.gang.saved_steps = restarts.tally.steps
-    facts: dict[str, Any] = {"step_s": message.step_s, "found_steps": found}
-    report(live, num_workers=message.num_workers, names_loss=True, **facts)
+    num_workers, step_s = message.num_workers, message.step_s
+    report(live, num_workers=num_workers, names_loss=True, step_s=step_s, found_steps=found)
     if message.is_last and restarts.leaving_s is not None and restarts.terminated_s is None:
         restarts.terminated_s = live.now_s  # a second SIGTERM could come while it saves
     if warning:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from swell.executors.exit_status import HOST_LOST
-from swell.executors.gang.gang_record import GangRecord, Member, Slot, flatten
+from swell.executors.gang.gang_record import GangRecord, GangState, Member, Slot, flatten
 from swell.executors.gang.host_messages import (
     KILL,
     Effect,
@@ -66,6 +66,11 @@ class GangRuntime(ABC):
         """Process ids of all workers that live: the group in rank order, then the others."""
         return tuple(member.pid for member in self.gang.by_rank() if member.pid is not None)
 
+    @property
+    def is_over(self) -> bool:
+        """The end was told: all that follows is answered with it."""
+        return self.gang.state is GangState.ENDED
+
     # ------------------------------------------------------------ what happens
     def number_from(self, first_worker: int) -> None:
         """A host that joins has seen all lower numbers: no later worker has one of them."""
@@ -73,7 +78,7 @@ class GangRuntime(ABC):
 
     def hear(self, message: OfWorker, now_s: float) -> list[Effect]:
         """What the host of a worker says of it."""
-        self.pass_time(now_s)
+        self.now_s = now_s
         if (member := self.members.get(message.worker)) is None:
             return self.act()
         match message:
@@ -88,7 +93,7 @@ class GangRuntime(ABC):
 
     def exited(self, exits: Sequence[WorkerExited], now_s: float) -> list[Effect]:
         """These workers have ended, all at once."""
-        self.pass_time(now_s)
+        self.now_s = now_s
         gone = [(self.members.pop(ended.worker, None), ended) for ended in exits]
         for member, ended in gone:
             if member is not None:
@@ -97,13 +102,9 @@ class GangRuntime(ABC):
 
     def tick(self, now_s: float) -> list[Effect]:
         """Check limits of time."""
-        self.pass_time(now_s)
+        self.now_s = now_s
         self._watch()
         return self.act()
-
-    def pass_time(self, now_s: float) -> None:
-        """It is so late by the clock of this controller."""
-        self.now_s = now_s
 
     def act(self) -> list[Effect]:
         """Do what follows from what has happened."""
@@ -123,8 +124,7 @@ class GangRuntime(ABC):
     def _watch(self) -> None:
         """Look for what takes too long."""
 
-    @abstractmethod
-    def _go_on(self) -> None:
+    def _go_on(self) -> None:  # noqa: B027 - an audit takes none
         """Take the next step, if there is one to take."""
 
     # ------------------------------------------------------------ what is done to workers
@@ -167,8 +167,8 @@ class GangRuntime(ABC):
         One that comes again is answered again. To an ending gang nothing but its end is an answer.
         """
         kept, asked = self.gang.replies, (type(command).__name__, command.generation)
-        if kept.end is not None:
-            self.report(msgspec.structs.replace(kept.end, generation=command.generation, at_s=self.now_s))
+        if kept.answer is not None and self.is_over:
+            self.report(msgspec.structs.replace(kept.answer, generation=command.generation, at_s=self.now_s))
         elif kept.asked == asked:
             if kept.answer is not None and self.gang.ending is None:
                 self.report(msgspec.structs.replace(kept.answer, at_s=self.now_s))

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from swell.executors.gang import training_progress
 from swell.executors.gang.gang_record import (
+    CHANGING,
     JOINING,
     GangEnd,
+    GangState,
     Member,
-    PendingChange,
     State,
     cut_slots,
     describe_exit,
@@ -42,23 +43,26 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
     gang.replies.losses.clear()  # the head knows of each of them
     gang.mean_time_to_loss_s = target.mean_time_to_loss_s
     kept = [member.slot for member in gang.by_rank() if member.state is not State.LEFT]
-    gang.change = PendingChange()
+    gang.become(GangState.FORMING)
     gang.wanted_slots = cut_slots(target.devices, spec.devices_per_worker, kept)
     gang.wanted_configuration = target.configuration
 
 
 def suspend(live: GangRuntime) -> None:
     live.gang.replies.losses.clear()  # while it is being suspended the head names no devices
-    live.gang.change = PendingChange(is_suspend=True)
+    live.gang.become(GangState.SAVING)
 
 
 # ------------------------------------------------------------ it fails
 def fail(live: GangRuntime, why: str, outcome: events.Outcome) -> None:
     """What is wanted cannot be started; a gang that has not started yet ends with this outcome."""
-    if not live.gang.has_started:
+    gang = live.gang
+    if not gang.has_started:
         end(live, outcome, why)
-    elif live.gang.change is not None:
-        live.gang.change.failure = live.gang.change.failure or why
+        return
+    gang.want_as_is()
+    if gang.state in CHANGING:
+        gang.become(GangState.SHRINKING, failure=why)
 
 
 def cut_back(live: GangRuntime, why: str) -> None:
@@ -66,31 +70,34 @@ def cut_back(live: GangRuntime, why: str) -> None:
 
     A suspend is still to be carried out, and so is a change to what is left: a repair, or another batch.
     """
-    gang, change, facts = live.gang, live.gang.change, live.facts()
+    gang, facts = live.gang, live.facts()
     staffed = {member.slot for member in live.members.values() if member.state is not State.LEFT}
     lost = flatten(slot for slot in gang.slots if slot not in staffed)
     gang.slots = tuple(slot for slot in gang.slots if slot in staffed)
-    is_of_others = set(gang.wanted_slots) != set(gang.slots)
+    is_given_up = gang.state in (*CHANGING, GangState.SHRINKING) and (
+        lost or gang.state is GangState.SHRINKING or set(gang.wanted_slots) != set(gang.slots)
+    )
     if lost:
-        gang.change = change if gang.is_suspending else None
         live.reply(events.WorkersLost(**facts, devices=lost, message=why))
-    elif change is not None and not change.is_suspend and (change.failure or is_of_others):
-        gang.change = None
-        live.reply(events.ResizeFailed(**facts, message=change.failure or why))
+    elif is_given_up:
+        live.reply(events.ResizeFailed(**facts, message=gang.failure or why))
+    if is_given_up:
+        gang.become(GangState.TRAINING)
     gang.wanted_slots = gang.slots
-    if not gang.may_start_workers:  # else the same members are still to run in another way
+    if gang.state not in CHANGING:  # else the same members are still to run in another way
         gang.wanted_configuration = gang.configuration
 
 
 # ------------------------------------------------------------ it is done
 def finish_change(live: GangRuntime) -> None:
     """The gang is what it should be: answer the head, if it waits."""
-    gang, change = live.gang, live.gang.change
+    gang, was_asked = live.gang, live.gang.state is not GangState.TRAINING
     done = events.GangResized if gang.has_started else events.GangStarted
     gang.setback.num_failed_rounds = 0
-    gang.slots, gang.change = gang.wanted_slots, None
+    gang.slots = gang.wanted_slots
+    gang.become(GangState.TRAINING)
     gang.configuration = live.job.configuration_of(len(gang.slots), gang.wanted_configuration)
-    if change is not None:
+    if was_asked:
         gang.generation = gang.replies.generation
         gang.workers = {member.number: member.slot for member in gang.by_rank()}
         live.reply(done(**live.facts(), steps=gang.steps, pids=live.pids))
@@ -118,7 +125,8 @@ def note_damaged(live: GangRuntime, message: messages.CheckpointDamaged) -> None
 def note_save_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
     gang = live.gang
     if gang.is_save_out and gang.ending is None and not message.is_behind:
-        gang.change, gang.formation.is_saving = None, False
+        gang.become(GangState.TRAINING)
+        gang.formation.is_saving = False
         live.reply(events.SuspendFailed(**live.facts(), message=message.message))
         gang.replies.asked = None  # the same command again is no repetition, but another try
     else:
@@ -159,6 +167,7 @@ def stop(live: GangRuntime) -> None:
 
 def _begin(live: GangRuntime, outcome: events.Outcome, message: str) -> None:
     limit_s = live.settings.finish_s if outcome.is_of_script else live.settings.stop_s
+    live.gang.become(GangState.STOPPING)
     live.gang.ending = GangEnd(
         outcome=outcome, message=message, since_s=live.now_s, kill_at_s=live.now_s + limit_s
     )
@@ -222,16 +231,19 @@ def close(live: GangRuntime) -> None:
     gang, ending = live.gang, live.gang.ending
     training_progress.report_last(live, ending is not None and ending.outcome.is_of_script)
     facts = live.facts()
-    if ending is None and gang.is_safe:
-        gang.replies.end = events.GangSuspended(**facts, steps=gang.saved_steps)
-    else:
-        outcome = events.Outcome.LOST if ending is None else ending.outcome
-        is_to_go_on = outcome in (events.Outcome.LOST, events.Outcome.STOPPED)
-        gang.replies.end = events.GangEnded(
+    is_saved = gang.is_safe
+    gang.become(GangState.ENDED)
+    if is_saved:
+        live.reply(events.GangSuspended(**facts, steps=gang.saved_steps))
+        return
+    outcome = events.Outcome.LOST if ending is None else ending.outcome
+    is_to_go_on = outcome in (events.Outcome.LOST, events.Outcome.STOPPED)
+    live.reply(
+        events.GangEnded(
             **facts,
             outcome=outcome,
             steps=gang.saved_steps if is_to_go_on else gang.steps,
             message=(gang.setback.why or "every worker is gone") if ending is None else ending.message,
             is_over_memory=gang.setback.is_over_memory and outcome is events.Outcome.LOST,
         )
-    live.reply(gang.replies.end)
+    )

@@ -15,6 +15,7 @@ from swell.executors.gang import regrouping
 from swell.executors.gang.gang_record import (
     Formation,
     GangRecord,
+    GangState,
     Member,
     State,
     describe_exit,
@@ -100,7 +101,6 @@ class Trial(GangRuntime):
         self.queued, self.command = queued, queued.command
         self.plan = TrialPlan(self.command, num_devices, times)
         self.profile: Profile | None = None
-        self.is_over = self.is_called_off = False
         self.why_not_crossed = ""  #: why a group on two hosts could not be measured
         self.kind = self.command.device_kind
         self.host = ""  #: where the script runs
@@ -108,6 +108,11 @@ class Trial(GangRuntime):
         self.is_lent = False  #: gangs keep its devices busy, or its cores
         self.other_host = ""  #: where the second of two workers on two hosts would be; empty: nowhere
         self._running: RunningPart | None = None
+
+    @property
+    def is_called_off(self) -> bool:
+        """Whether its answer is not wanted any more."""
+        return self.gang.state is GangState.STOPPING
 
     @property
     def part(self) -> Part | None:
@@ -139,13 +144,13 @@ class Trial(GangRuntime):
     # ------------------------------------------------------------ what happens
     def begin(self, part: Part, devices: Sequence[str], now_s: float) -> list[Effect]:
         """A part on these devices: as many for each worker, host by host."""
-        self.pass_time(now_s)
+        self.now_s = now_s
         self._start(part, tuple(devices))
         return self.act()
 
     def leave_out(self, part: Part, why: str, now_s: float) -> list[Effect]:
         """Do without a part that the answer does not need. What was measured before stays."""
-        self.pass_time(now_s)
+        self.now_s = now_s
         self.plan.leave_out(part)
         if self._running is not None and self._running.part == part:
             self._give_up(self._running, why)
@@ -153,8 +158,8 @@ class Trial(GangRuntime):
 
     def stop(self, now_s: float) -> list[Effect]:
         """The answer is not wanted any more; `is_over` once the processes are gone."""
-        self.pass_time(now_s)
-        self.is_called_off = True
+        self.now_s = now_s
+        self.gang.become(GangState.STOPPING)
         if self._running is not None:
             self._give_up(self._running, "the job was cancelled")
         return self.act()
@@ -324,10 +329,13 @@ class Trial(GangRuntime):
                 self._start(running.part, running.devices)
             elif not running.is_measured and not self.is_called_off:
                 self._note_failure(running)
-        if self._running is None and self.is_called_off:
-            self.is_over = True
-        elif self._running is None and not self.is_over and self.next_part is None:
-            self.profile, self.is_over = self.plan.profile(), True
+        if self._running is not None or self.is_over:
+            return
+        if self.is_called_off:
+            self.gang.become(GangState.ENDED)
+        elif self.next_part is None:
+            self.gang.become(GangState.ENDED)
+            self.profile = self.plan.profile()
             self.report(profiled(self.command, self.profile))
 
     def _note_failure(self, running: RunningPart) -> None:
@@ -339,7 +347,7 @@ class Trial(GangRuntime):
             return
         if not running.is_alone:
             message = f"the all-reduce of {part.num_workers} workers was not measured: {message}"
-        self.is_over = True
+        self.gang.become(GangState.ENDED)
         outcome = Outcome.FAILED if running.is_fault else Outcome.LOST
         self.report(not_profiled(self.command, outcome, message))
 
