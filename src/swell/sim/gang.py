@@ -156,11 +156,6 @@ class SimGang:
         return self.rate_per_s > 0.0 and frozenset(devices) == frozenset(self.devices)
 
     @property
-    def target(self) -> Target:
-        """What it is."""
-        return Target(devices=self.devices, configuration=self.configuration)
-
-    @property
     def global_batch(self) -> int | None:
         """Samples of a step that it was told; None: the job's own."""
         return self.configuration.global_batch

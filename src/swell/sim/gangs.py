@@ -126,15 +126,14 @@ class SimGangs:
         self.training[job.id] = training
         self.version += 1
         if gone:
-            self._end(training, events.Outcome.LOST, now_s, "a device of it is gone")
+            self._end(training, now_s, events.Outcome.LOST, "a device of it is gone")
             return
         delay_s = self._begin(training, 0, command.target, now_s)
         self._note(training, now_s)
         self._expect(now_s + delay_s, training, self.started, CHANGE)
 
     def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
-        training = self._gang_of(command, now_s)
-        if training is None or not self._is_news(training, command, now_s):
+        if (training := self._addressed(command, now_s)) is None:
             return
         if obstacle := _obstacle(training, command.target, gone):
             training.change = None
@@ -147,8 +146,7 @@ class SimGangs:
         self._expect(now_s + delay_s, training, self.changed, CHANGE)
 
     def suspend(self, command: SuspendGang, now_s: float) -> None:
-        training = self._gang_of(command, now_s)
-        if training is None or not self._is_news(training, command, now_s):
+        if (training := self._addressed(command, now_s)) is None:
             return
         training.change, training.is_unheard = None, False
         if training.job.spec.fixed:
@@ -165,10 +163,11 @@ class SimGangs:
         self._expect(boundary_s + self._timings.save_s, training, self.left)
 
     def stop(self, command: StopGang, now_s: float) -> None:
-        training = self._gang_of(command, now_s)
-        if training is not None:
+        if (training := self.training.get(command.job_id)) is None:
+            self._tell_end(command, now_s)
+        else:
             training.generation = command.generation
-            self._end_in_grace(training, self.stopped, now_s)
+            self._end_in_grace(training, partial(self._end, outcome=events.Outcome.STOPPED), now_s)
 
     def _end_in_grace(self, training: SimGang, ended: Callable[[SimGang, float], None], now_s: float) -> None:
         """A command is told to end, and takes all the time that it is given; workers take none."""
@@ -179,12 +178,19 @@ class SimGangs:
         self._note(training, now_s)
         self._expect(now_s + training.grace_s, training, ended)
 
-    def _gang_of(self, command: GangCommand, now_s: float) -> SimGang | None:
-        """The job's gang. Where there is none, its end is told, in answer to the command."""
+    def _addressed(self, command: GangCommand, now_s: float) -> SimGang | None:
+        """The gang that is to obey. None: there is none, or the command was said before, or one that
+        supersedes it; the answer is told then.
+        """
         training = self.training.get(command.job_id)
         if training is None:
             self._tell_end(command, now_s)
-        return training
+        elif command.generation <= training.generation:
+            self._answer_again(training, command, now_s)
+        else:
+            training.generation, training.answer = command.generation, None
+            return training
+        return None
 
     def _tell_end(self, command: GangCommand, now_s: float) -> None:
         left = self._left.get(command.job_id)
@@ -202,14 +208,6 @@ class SimGangs:
                 message="" if outcome is events.Outcome.STOPPED else "there is no such gang",
             )
         )
-
-    def _is_news(self, training: SimGang, command: GangCommand, now_s: float) -> bool:
-        """Whether the command was not said before, and none that supersedes it."""
-        if command.generation <= training.generation:
-            self._answer_again(training, command, now_s)
-            return False
-        training.generation, training.answer = command.generation, None
-        return True
 
     def _answer_again(self, training: SimGang, command: GangCommand, now_s: float) -> None:
         """The command was said before; an answer that is still to come will come by itself."""
@@ -266,7 +264,7 @@ class SimGangs:
             return
         training.change = None
         if self._is_struck("launch", training):
-            self._end(training, events.Outcome.LOST, now_s, MESSAGE)
+            self._end(training, now_s, events.Outcome.LOST, MESSAGE)
             return
         training.formed_s = now_s
         steps = training.told_steps
@@ -327,31 +325,25 @@ class SimGangs:
         if self._hangs(training):
             return
         if not training.job.spec.fixed and self._is_struck("suspend", training):
-            self._train(training, training.target, 0.0, now_s)
+            as_it_was = Target(devices=training.devices, configuration=training.configuration)
+            self._train(training, as_it_was, 0.0, now_s)
             self._reply(training, events.SuspendFailed(**_facts(training, now_s), message=MESSAGE))
             return
         del self.training[training.job.id]
-        self._note_end(training, now_s, "suspended")
+        self._note(training, now_s, "suspended")
         self.version += 1
         steps = training.saved_steps = training.told_steps
         self._left[training.job.id] = training
         self._reply(training, events.GangSuspended(**_facts(training, now_s), steps=steps))
-
-    def stopped(self, training: SimGang, now_s: float) -> None:
-        self._end(training, events.Outcome.STOPPED, now_s)
-
-    def expired(self, training: SimGang, now_s: float) -> None:
-        """The limit of time of a fixed job is over, and its grace."""
-        self._end(training, events.Outcome.TIMED_OUT, now_s)
 
     def ended(self, training: SimGang, now_s: float) -> None:
         training.advance(now_s)
         training.steps = float(training.end_step)
         job = training.job
         if job.dies_at_step is not None and job.dies_at_step <= job.num_steps:
-            self._end(training, events.Outcome.FAILED, now_s, f"its script fails at step {job.dies_at_step}")
+            self._end(training, now_s, events.Outcome.FAILED, f"its script fails at step {job.dies_at_step}")
         else:
-            self._end(training, events.Outcome.SUCCEEDED, now_s)
+            self._end(training, now_s, events.Outcome.SUCCEEDED)
 
     def turned(self, training: SimGang, now_s: float) -> None:
         """The gang goes on at another speed, or at what its steps are worth in the next epoch."""
@@ -391,21 +383,16 @@ class SimGangs:
             self.version += 1
             self._expect_end(training, now_s)
 
-    def _note(self, training: SimGang, now_s: float) -> None:
-        """What the gang does has changed."""
-        if self._log is not None:
+    def _note(self, training: SimGang, now_s: float, ended: str = "") -> None:
+        """What the gang does has changed, or it is no more (`ended`: how)."""
+        if self._log is not None and ended:
+            self._log.end(training, now_s, ended)
+        elif self._log is not None:
             self._log.note(training, now_s)
         if self._cores is not None:
             self._cores.note(training)
-            if training.rate_per_s > 0.0 and training.resumes_s > now_s:
+            if training.rate_per_s > 0.0 and training.resumes_s > now_s and not ended:
                 self._queue.put(training.resumes_s, partial(self.contends, training.job.id))
-
-    def _note_end(self, training: SimGang, now_s: float, how: str) -> None:
-        """The gang is no more."""
-        if self._log is not None:
-            self._log.end(training, now_s, how)
-        if self._cores is not None:
-            self._cores.note(training)
 
     def _is_struck(self, kind: str, training: SimGang) -> bool:
         return self._faults.is_struck(kind, training.job.id, training.generation)
@@ -458,7 +445,7 @@ class SimGangs:
         training.change = None
         if training.formed_s is None or not left or training.job.spec.fixed:
             training.lose_unsaved(now_s)
-            self._end(training, events.Outcome.LOST, now_s, cause)
+            self._end(training, now_s, events.Outcome.LOST, cause)
             return
         lost = tuple(device for device in training.devices if device not in left)
         if not lost:
@@ -490,7 +477,7 @@ class SimGangs:
         training.train_on(target, now_s, pause_s or 0.0)
         if not training.is_possible:
             batch, workers = training.global_batch or "its own", told_workers(training.num_workers)
-            self._end(training, events.Outcome.LOST, now_s, f"{workers} cannot have a batch of {batch}")
+            self._end(training, now_s, events.Outcome.LOST, f"{workers} cannot have a batch of {batch}")
             return
         self._note(training, now_s)
         self.version += 1
@@ -519,7 +506,8 @@ class SimGangs:
         if math.isfinite(turn_s):
             self._expect(max(turn_s, now_s), training, self.turned, END_MARK)
         elif training.end_s() > training.limit_s:
-            self._expect(training.limit_s + training.grace_s, training, self.expired, END_MARK)
+            expire = partial(self._end, outcome=events.Outcome.TIMED_OUT)
+            self._expect(training.limit_s + training.grace_s, training, expire, END_MARK)
         else:
             end_s = max(training.end_s(), now_s) + self._timings.exit_s
             self._expect(end_s, training, self.ended, END_MARK)
@@ -561,14 +549,14 @@ class SimGangs:
             )
         )
 
-    def _end(self, training: SimGang, outcome: events.Outcome, now_s: float, message: str = "") -> None:
+    def _end(self, training: SimGang, now_s: float, outcome: events.Outcome, message: str = "") -> None:
         """Its processes are gone, at once."""
         self._count_unnoticed(training, self._silent.keys(), now_s)
         del self.training[training.job.id]
         self.version += 1
         self._left[training.job.id] = training
         training.halt(now_s)
-        self._note_end(training, now_s, outcome.value)
+        self._note(training, now_s, outcome.value)
         steps = training.told_steps
         end = events.GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message)
         self._reply(training, end)
