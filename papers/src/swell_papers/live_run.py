@@ -19,7 +19,7 @@ from swell.api.client import Client
 from swell.api.submission import parse
 from swell.core.sizes import job_sizes
 from swell.executors.controller.profile_store import ProfileStore
-from swell.executors.gang.gang_controller import STEP
+from swell.executors.gang.restarting import STEP
 from swell.model.command import ProfileJob
 from swell.model.errors import InvalidInput
 from swell.model.job import JobClass, JobSpec, Phase, Profile
