@@ -171,40 +171,40 @@ bench-guard: $(DEV) $(LOOPS)
 bench-guard-environments: $(DEV)
 	$(BIN)/python -m benchmarks.guard --environments $(if $(BASE),--base $(BASE))
 
-# Tables and pictures of docs/results, from the papers' public inputs: make repro DATA=FOLDER
+# Tables and pictures of papers/docs, from the papers' public inputs: make repro DATA=FOLDER
 # All policies on the large clusters of 8b take long: OPTIONS="8b --policy elasticflow" runs one of them on one figure.
 DATA ?= data
 repro: $(DEV) $(LOOPS)
-	$(BIN)/swell repro elasticflow --data $(DATA) --docs docs $(OPTIONS)
+	$(BIN)/swell repro elasticflow --data $(DATA) --docs papers/docs $(OPTIONS)
 
 # Deadlines met by every policy, hours: make repro-promises DATA=FOLDER; OPTIONS="--only 6b" takes some of the inputs.
 repro-promises: $(DEV) $(LOOPS)
-	$(BIN)/swell repro promises --data $(DATA) --docs docs $(OPTIONS)
+	$(BIN)/swell repro promises --data $(DATA) --docs papers/docs $(OPTIONS)
 
 # BFTrainer's evaluation, three hours: make repro-bftrainer DATA=FOLDER; OPTIONS="fig9 table3" takes two of it, and
 # OPTIONS="--shorter 10" a tenth of the log.
 repro-bftrainer: $(DEV) $(LOOPS)
-	$(BIN)/swell repro bftrainer --data $(DATA) --docs docs $(OPTIONS)
+	$(BIN)/swell repro bftrainer --data $(DATA) --docs papers/docs $(OPTIONS)
 
 # Saxena et al., with generated jobs: a quarter of an hour of one core; OPTIONS="table3" runs one table.
 repro-saxena: $(DEV) $(LOOPS)
-	$(BIN)/swell repro saxena --docs docs $(OPTIONS)
+	$(BIN)/swell repro saxena --docs papers/docs $(OPTIONS)
 
 # Its jobs are generated, too. More than an hour on one core; OPTIONS="fig9 fig11" runs two figures.
 repro-hu: $(DEV) $(LOOPS)
-	$(BIN)/swell repro hu --docs docs $(OPTIONS)
+	$(BIN)/swell repro hu --docs papers/docs $(OPTIONS)
 
 # The policy unified beside each paper's own and on a mixed queue: 25 minutes of one core; OPTIONS="mixed" runs one part.
 repro-default: $(DEV) $(LOOPS)
-	$(BIN)/swell repro default --data $(DATA) --docs docs $(OPTIONS)
+	$(BIN)/swell repro default --data $(DATA) --docs papers/docs $(OPTIONS)
 
 # FlowCon's evaluation on real processes, some four hours of this machine, which must be idle otherwise; half with OPTIONS="--shorter 2".
 repro-flowcon: $(DEV) $(LOOPS)
-	$(BIN)/swell repro flowcon --docs docs $(OPTIONS)
+	$(BIN)/swell repro flowcon --docs papers/docs $(OPTIONS)
 
 # Real jobs on nodes that are killed at the times of a log: eight minutes of this machine, idle otherwise.
 repro-reclaim: $(DEV) $(LOOPS)
-	$(BIN)/swell repro reclaim --docs docs $(OPTIONS)
+	$(BIN)/swell repro reclaim --docs papers/docs $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist demo-out src/*.egg-info papers/build papers/src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages that are made of the program, and links to files outside of the documents."""
+"""Hooks of MkDocs: pages that are made of the program or are the papers', and links out of the documents."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ ROOT = Path(__file__).parents[1]
 MADE = runpy.run_path(str(ROOT / "docs/make_reference.py"))
 #: Pages of the site that stand at the root of the repository.
 ROOT_PAGES = ("CONTRIBUTING.md", "CHANGELOG.md")
+#: The papers' pages lie in the site as if they were in this folder.
+PAPERS = ROOT / "papers/docs"
 _LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([^)#\s]+)(#[^)\s]*)?\)")
-_FROM_ROOT = re.compile(r"\]\(docs/")
+_FROM_ROOT = re.compile(r"\]\((papers/)?docs/")
+_IN_SITE = re.compile(r"(papers/)?docs/")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the generated pages of the reference, and the pages at the root of the repository."""
+    """Add the generated pages of the reference, the papers' pages, and the pages at the root."""
+    for path in sorted(path for path in PAPERS.rglob("*") if path.is_file()):
+        name = path.relative_to(PAPERS).as_posix()
+        files.append(File(name, str(PAPERS), config.site_dir, config.use_directory_urls))
     for name, page in MADE["PAGES"].items():
         files.append(File.generated(config, f"reference/{name}", content=page()))
     files.append(File.generated(config, "adr/index.md", content=_decisions()))
@@ -52,6 +58,7 @@ def _linked(link: re.Match[str], page: Page, files: Files) -> str:
     depth = page.file.src_uri.count("/")
     if up <= depth:
         return link[0]
-    if path in ROOT_PAGES:
-        return f"[{text}]({'../' * depth}{path}{anchor})"
+    inside = _IN_SITE.sub("", path, count=1) if _IN_SITE.match(path) else path
+    if inside != path or path in ROOT_PAGES:
+        return f"[{text}]({'../' * depth}{inside}{anchor})"
     return text if path in text else f"{text} (`{path}`)"

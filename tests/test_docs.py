@@ -12,7 +12,7 @@ import pytest
 from swell.cli.commands import load_all
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "papers/docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
@@ -21,6 +21,7 @@ OF_PROGRAM = ("--version", "--install-completion", "--show-completion")
 SPAN = re.compile(r"`([^`]+)`")
 INDENTED = re.compile(r"^ {4,}(.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+MODULE = re.compile(r"[\w./-]+\.pyx?d?\b")
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
 
 
@@ -109,3 +110,25 @@ def test_python_in_a_page_is_python(page: Path) -> None:
     for match in FENCE.finditer(page.read_text("utf-8")):
         if match[2] == "python":
             ast.parse(match[3])
+
+
+@cache
+def modules() -> frozenset[str]:
+    """Files of Python in the repository, by each of their endings: `core/loop.py`, `loop.py`."""
+    files = [
+        file.relative_to(ROOT)
+        for folder in ("src", "papers", "tests", "benchmarks", "examples", "docs", "deploy")
+        for file in (ROOT / folder).rglob("*.p[xy]*")
+    ]
+    return frozenset("/".join(file.parts[start:]) for file in files for start in range(len(file.parts)))
+
+
+#: Files of a reader, which pages tell to write, or those that a program makes.
+OF_A_READER = ("train.py", "search.py", "train_gpt.py", "swell_machines/door.py", "swell_machines/engine.py")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_each_module_that_a_page_names_exists(page: Path) -> None:
+    text = FENCE.sub("", page.read_text("utf-8"))
+    named = {name for match in SPAN.finditer(text) for name in MODULE.findall(match[1])}
+    assert named - modules() <= set(OF_A_READER)

@@ -1,1 +1,1 @@
-"""Each paper's evaluation as a command, and its page in `docs/results`."""
+"""Each paper's evaluation as a command, and its page in `papers/docs/results`."""
