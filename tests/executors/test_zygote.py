@@ -102,6 +102,27 @@ def test_what_a_preloaded_module_keeps_outlives_a_worker(tmp_path: Path) -> None
         zygote.end()
 
 
+def test_of_workers_that_have_ended_by_now_those_that_were_killed_are_told_first(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    """The others may have failed because of that: the kernel lists them in the order of their forks."""
+    pids = []
+    for key in ("fails", "is-killed"):
+        (folder := tmp_path / key).mkdir()
+        pids.append(zygote.fork(folder, "have_child", key=key))
+        eventually((folder / "child").exists, f"{key} has begun")
+    zygote.process.send_signal(signal.SIGSTOP)
+    while psutil.Process(zygote.process.pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)
+    for process, number in zip(map(psutil.Process, pids), (signal.SIGINT, signal.SIGKILL), strict=True):
+        process.send_signal(number)
+        while process.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+    zygote.process.send_signal(signal.SIGCONT)
+    assert zygote.answer() == Exited(key="is-killed", status=-signal.SIGKILL)
+    assert zygote.answer() == Exited(key="fails", status=1)
+
+
 def test_a_worker_gets_its_own_environment_folder_log_and_group(zygote: Zygote, tmp_path: Path) -> None:
     pid = zygote.fork(tmp_path, "tell", "x y", "$(touch evil)", COLOUR="blue")
     assert zygote.answer() == Exited(key="a", status=0)

@@ -136,6 +136,7 @@ class WorkerOutput:
         self._say = say
         self._wake = wake
         self._outputs: dict[str, _Output] = {}
+        self._untold: list[_Output] = []  #: whose ends are to be told, in this order
 
     @property
     def wait_s(self) -> float | None:
@@ -182,7 +183,10 @@ class WorkerOutput:
             self._close(output)
 
     def end(self, exited: Exited) -> None:
-        """The worker is gone: its last words go to its log. What others that hold its pipe print is lost."""
+        """The worker is gone: its last words go to its log. What others that hold its pipe print is lost.
+
+        Ends are told in the order of these calls, however long the log of each takes.
+        """
         output = self._outputs[exited.key]
         if output.descriptor is not None:
             for _ in range(PIPE_BYTES // TURN_BYTES):
@@ -191,6 +195,7 @@ class WorkerOutput:
             self._close(output)
         self._tell_values(output, is_last=True)
         output.exited = exited
+        self._untold.append(output)
         output.log.end()
 
     def tick(self) -> None:
@@ -201,12 +206,13 @@ class WorkerOutput:
                 self._selector.register(output.descriptor, selectors.EVENT_READ, output.key)
                 output.is_paused = False
             self._tell_values(output)
-            is_over = log.is_over
-            if output.exited is not None and (is_over or log.trouble):
-                self._say(output.exited)
-                output.exited = None
-            if is_over:
+            if log.is_over:
                 del self._outputs[output.key]
+        while self._untold and ((first := self._untold[0]).log.is_over or first.log.trouble):
+            if first.exited is not None:
+                self._say(first.exited)
+            first.exited = None
+            del self._untold[0]
 
     def _take(self, output: _Output, content: bytes) -> None:
         """A piece of what the worker has printed."""

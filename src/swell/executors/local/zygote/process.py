@@ -170,7 +170,9 @@ class Zygote:
             os._exit(0)
 
     def _reap(self) -> None:
+        """Those that a signal has ended come first: the error of another one may follow from that."""
         keys = {pid: key for key, pid in self._pids.items()}
+        ended: list[tuple[int, str, int]] = []
         while (pid := dead_child()) is not None:
             key = keys.get(pid)
             if key is not None:
@@ -181,7 +183,9 @@ class Zygote:
             self._numbers.pop(pid, None)
             if key is not None:
                 del self._pids[key]
-                self._orphans.leave(key, pid, os.waitstatus_to_exitcode(status), time.monotonic())
+                ended.append((os.waitstatus_to_exitcode(status), key, pid))
+        for status, key, pid in sorted(ended, key=lambda one: one[0] >= 0):
+            self._orphans.leave(key, pid, status, time.monotonic())
 
 
 # ---------------------------------------------------------------- what a worker leaves behind
