@@ -35,7 +35,7 @@ from swell.demo.jobs import (
     verdict,
 )
 from swell.executors.local.devices import DeviceError, parse_devices
-from swell.model.job import JobClass
+from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 
@@ -186,7 +186,7 @@ def _show(play: DemoRun, views: list[JobView], failures: list[str]) -> None:
     print_table(HEADINGS, rows(play.schedule.played, views), wrapping=None)
     print(f"\n{LEGEND}\n")
     for view in views:
-        if view.counter_offer_s is not None:
+        if view.phase is Phase.REJECTED:
             print(f"{view.name} was refused: {view.reason}")
     for failure in failures:
         print(f"Failed: {failure}")
