@@ -40,6 +40,7 @@ EVENTS = st.lists(
 #: Every field of a report that may be absent: what only the first of two reports says of it is kept.
 SAID = {
     "step_s": 0.5,
+    "sample_s": {"n0/0": 0.125},
     "loss": 2.0,
     "metrics": {"accuracy": 0.5},
     "pause_s": 0.25,
