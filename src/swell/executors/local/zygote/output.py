@@ -12,6 +12,7 @@ import json
 import os
 import selectors
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +117,6 @@ class _Output:
     values: ValueLines
     descriptor: int | None  #: the end that is read; None: closed by all that could write to it
     is_paused: bool = False  #: it is not read, so that the disk can catch up
-    exited: Exited | None = None  #: to be told as soon as its log is complete, or in trouble
 
 
 class WorkerOutput:
@@ -136,15 +136,16 @@ class WorkerOutput:
         self._say = say
         self._wake = wake
         self._outputs: dict[str, _Output] = {}
-        self._untold: list[_Output] = []  #: whose ends are to be told, in this order
+        #: To be told in this order, each once its log is complete, or in trouble.
+        self._ends: deque[tuple[Exited, LogWriter]] = deque()
 
     @property
     def wait_s(self) -> float | None:
         """How long the caller may wait before it calls `tick`."""
-        waits_s = [ANSWER_WITHIN_S for output in self._outputs.values() if output.exited or output.is_paused]
-        waits_s += [
-            wait_s for output in self._outputs.values() if (wait_s := output.values.wait_s) is not None
-        ]
+        outputs = self._outputs.values()
+        waits_s = [wait_s for output in outputs if (wait_s := output.values.wait_s) is not None]
+        if self._ends or any(output.is_paused for output in outputs):
+            waits_s.append(ANSWER_WITHIN_S)
         return min(waits_s, default=None)
 
     def open(self, request: Fork) -> int:
@@ -194,8 +195,7 @@ class WorkerOutput:
                     self._take(output, content)
             self._close(output)
         self._tell_values(output, is_last=True)
-        output.exited = exited
-        self._untold.append(output)
+        self._ends.append((exited, output.log))
         output.log.end()
 
     def tick(self) -> None:
@@ -208,11 +208,8 @@ class WorkerOutput:
             self._tell_values(output)
             if log.is_over:
                 del self._outputs[output.key]
-        while self._untold and ((first := self._untold[0]).log.is_over or first.log.trouble):
-            if first.exited is not None:
-                self._say(first.exited)
-            first.exited = None
-            del self._untold[0]
+        while self._ends and (self._ends[0][1].is_over or self._ends[0][1].trouble):
+            self._say(self._ends.popleft()[0])
 
     def _take(self, output: _Output, content: bytes) -> None:
         """A piece of what the worker has printed."""
