@@ -17,12 +17,11 @@ NUM_STEPS, NUM_JOBS = 200, 2
 
 
 def note_sample_times(state: HeadState, record: JobRecord, event: StepsReported) -> None:
-    """The workers of a job have compared their times."""
-    kinds = {node.name: node.kind for node in state.cluster.nodes} if event.sample_s else {}
-    kind_of = {one: kinds.get(state.cluster.node_of.get(one, "")) for one in event.sample_s}
-    for device, sample_s in event.sample_s.items():
-        others = [s for one, s in event.sample_s.items() if one != device and kind_of[one] == kind_of[device]]
-        if others and sample_s > 0.0 and kind_of[device] is not None:
+    """The workers of a job have compared their times. All nodes of a core have devices of one kind."""
+    times_s = {one: time_s for one, time_s in event.sample_s.items() if one in state.cluster.node_of}
+    for device, sample_s in times_s.items():
+        others = [time_s for one, time_s in times_s.items() if one != device]
+        if others and sample_s > 0.0:
             _note_factor(state, record, device, sample_s / max(median(others), 1e-9), event.steps)
 
 
