@@ -391,13 +391,9 @@ class PlatformCore:
     @property
     def untested(self) -> list[Node]:
         """Nodes that have joined, and get no jobs until they are tested."""
-        states = [core.state for core in self._cores if core.state.warned]
-        return [
-            node
-            for state in states
-            for node in state.cluster.nodes
-            if any(cause.why == UNTESTED for cause in state.warned.get(node.name, ()))
-        ]
+        warned = chain.from_iterable(core.state.warned.items() for core in self._cores)
+        names = {name for name, causes in warned if any(cause.why == UNTESTED for cause in causes)}
+        return [node for node in self.cluster.nodes if node.name in names] if names else []
 
     @property
     def suspects(self) -> dict[str, str]:

@@ -47,9 +47,10 @@ class BuddyAllocation:
         self._staying = staying & reality.held.keys()
         self._pinned = pinned | self._staying  #: jobs that make no room for others
         self._free: IntArray = reality.free.copy()
-        idle_slow = [reality.tree.leaf_of.get(device) for device in slow - reality.taken]
-        self._num_slow = np.zeros_like(reality.free)  #: (L,) slow devices that no job held
-        np.add.at(self._num_slow, [leaf for leaf in idle_slow if leaf is not None], 1)
+        leaves = [reality.tree.leaf_of.get(device) for device in slow - reality.taken]
+        idle_slow = [leaf for leaf in leaves if leaf is not None]
+        #: (L,) slow devices that no job held; None: there are none.
+        self._num_slow = np.bincount(idle_slow, minlength=reality.free.size) if idle_slow else None
         self._leaving = np.zeros_like(reality.free)  #: (L,) of the free ones those that jobs really hold
         self.shares: dict[str, dict[int, int]] = {}  #: of jobs that were looked at
         self.evicted: set[str] = set()
@@ -274,7 +275,7 @@ class BuddyAllocation:
             node = tree.ancestors[tree.node_level, groups]
             workers = tree.sums(tree.widths - self._free)[node] + num
             keys.append(np.maximum(workers / tree.cores[groups], 1.0))
-        if self._num_slow.any():
+        if self._num_slow is not None:
             slow = np.minimum(self._sums(self._num_slow, home)[groups], free[groups])
             keys.append(np.maximum(num - (free[groups] - slow), 0))
         waits = (num - np.minimum(at_once, num)) * tree.is_on_node[groups]
