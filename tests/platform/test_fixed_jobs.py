@@ -156,7 +156,7 @@ def test_a_promised_command_has_the_devices_of_one_that_may_be_suspended(
     words = ("--devices", 4, "--time", "10s", "--deadline", "now+60s", "--or-nothing")
     strict = submit(swell, tmp_path, *words, "--", "sh", "-c", "cat starts > seen")
     ended = swell.await_end(strict)
-    assert ended.is_promised
+    assert ended.is_promised and ended.kept
     assert not any(map(is_alive, first))
     assert (tmp_path / "seen").read_text().count("\n") == 1
     second = await_start(tmp_path, 2)

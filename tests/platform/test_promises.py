@@ -44,8 +44,7 @@ def test_jobs_of_every_class_share_the_devices(swell: Program, tmp_path: Path) -
 
     for job, size in ((strict, 2), (soft, 1)):
         ended = swell.await_end(job)
-        assert ended.finished_s is not None and ended.deadline_s is not None
-        assert ended.kept == (ended.finished_s <= ended.deadline_s), "however busy this machine is"
+        assert ended.kept
         assert ended.steps == ended.total_steps
         assert [workers for _, workers in ended.sizes] == [size, 0]
     assert "met its end condition" in swell.ok("explain", strict)

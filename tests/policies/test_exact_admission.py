@@ -47,13 +47,13 @@ def served(jobs: list[Job], num_devices: int) -> tuple[list[Job], list[list[Job]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("slack", [1.5, 3.0, 6.0])
-def test_few_are_refused_for_whom_there_is_a_plan(slack: float) -> None:
-    """Of 25 queues. Where nothing runs and changes cost nothing an exact answer can be had."""
+@pytest.mark.parametrize(("slack", "most_missed"), [(1.5, 4), (3.0, 3), (6.0, 1)])
+def test_few_are_refused_for_whom_there_is_a_plan(slack: float, most_missed: int) -> None:
+    """Of 75 queues. Where nothing runs and changes cost nothing an exact answer can be had."""
     num_missed = 0
-    for seed in range(25):
+    for seed in range(75):
         jobs, num_devices = queue(seed, slack)
         kept, refused = served(jobs, num_devices)
         assert most_work(kept, num_devices) > 1.0 - EXACT, seed
         num_missed += sum(most_work(together, num_devices) > 1.0 + EXACT for together in refused)
-    assert num_missed <= 1
+    assert num_missed <= most_missed
