@@ -22,6 +22,7 @@ from swell.model.event import AnyEvent
 from swell.model.job import JobSpec, Profile
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
+from swell.store.journal import packed
 from swell.throughput.learnt import UNPROFILED, Learnt
 
 
@@ -110,10 +111,16 @@ class GuardedHead(Head):
         self.is_repeatable = is_repeatable  #: errors are raised again by the same batches, and by no others
         self._twin = PlatformCore(lambda: raising_core(NONE_RAISE))
         self.journal = fresh_journal()
+        self._fold: tuple[int, bytes] | None = None  #: one that is begun
         self.guard = BatchGuard(self.core, self.journal, self.journal.amend)
 
     def fold(self) -> None:
-        self.journal.fold(self.core.save())
+        """Begin a fold, or end it: there may be turns, errors and a death between."""
+        if self._fold is None:
+            self._fold = self.journal.last_seq, packed(self.core.save())
+        else:
+            self.journal.fold_to(*self._fold)
+            self._fold = None
 
     def die_before_it_is_amended(self) -> None:
         """A batch is written, and nothing more: the next life mends it."""
@@ -160,5 +167,6 @@ class GuardedHead(Head):
             self._board.post(TurnResult.of(self.core))
 
     def _begin(self, saved: bytes | None) -> None:
+        self._fold = None
         super()._begin(saved)
         self.guard = BatchGuard(self.core, self.journal, self.journal.amend)

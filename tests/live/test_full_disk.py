@@ -41,9 +41,9 @@ class SomeDayFull(SqlJournal):
         self._refuse()
         super().append(batch)
 
-    def fold(self, state: bytes) -> int:
+    def fold_to(self, seq: int, packed_state: bytes) -> None:
         self._refuse()
-        return super().fold(state)
+        super().fold_to(seq, packed_state)
 
     def _refuse(self) -> None:
         if self.is_full:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -123,20 +123,18 @@ def test_stories_are_told_once_also_after_a_crash(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.parametrize(("limit_s", "is_folded"), [(1e6, False), (0.0, True)])
 def test_batches_that_would_take_long_to_be_handled_again_are_folded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_s: float, is_folded: bool
 ) -> None:
     monkeypatch.setattr(head_thread, "TIMES_A_FOLD", 0)
-    for limit_s, is_folded in ((1e6, False), (0.0, True)):
-        monkeypatch.setattr(head_thread, "FOLD_AFTER_S", limit_s)
-        folder = tmp_path / str(limit_s)
-        folder.mkdir()
-        with running(folder, Hands()) as platform:
-            platform.submit(spec())
-            platform.head_state()  # the turn is over
-            reader = SqlJournal(folder / "journal.db")
+    monkeypatch.setattr(head_thread, "FOLD_AFTER_S", limit_s)
+    with running(tmp_path, Hands()) as platform:
+        platform.submit(spec())
+        platform.head_state()  # the turn is over
+        with closing(SqlJournal(tmp_path / "journal.db")) as reader:
+            until(lambda: not is_folded or reader.history().seq > 0)
             assert (reader.history().seq > 0) is is_folded
-            reader.close()
 
 
 def test_stopping_suspends_jobs_and_the_next_platform_goes_on_with_them(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ class PageDoor:
 
 
 def _prepare_process() -> None:
-    """Give the log of faults dates, as to who was told what, and have glibc give back what a fold takes.
+    """Give the log of faults dates, as to who was told what, and have glibc give back what a state takes.
 
     Once glibc has freed a large block, it takes the next ones from its heap otherwise, which never shrinks.
     """

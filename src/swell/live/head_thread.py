@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -21,6 +22,7 @@ from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnResult, ViewBoard
 from swell.live.clock import HeadClock, LocalClock
 from swell.live.counters import PlatformCounts, Turn
+from swell.live.forked_call import ForkedCall
 from swell.live.news import NewsSource, node_news
 from swell.live.pruning import HistoryLimits
 from swell.live.recovery import BatchGuard, changes_again, differences, digest, explained_jobs, load, replay
@@ -52,7 +54,7 @@ from swell.model.quota import Claims
 from swell.model.report_folding import can_fold, fold
 from swell.model.usage import DeviceReading
 from swell.model.view import JobView
-from swell.store.journal import JournalHistory, SqlJournal
+from swell.store.journal import JournalHistory, SqlJournal, packed
 
 #: `down` waits so long for checkpoints before it ends the processes anyway.
 DRAIN_S = 60.0
@@ -370,6 +372,7 @@ class HeadJournal:
         self.store, self._webhooks, self._tell = store, webhooks or Webhooks(store), tell
         self._is_stopping = threading.Event()
         self.why = ""  #: the head stands still; empty: it does not
+        self._fold: tuple[int, ForkedCall] | None = None  #: after which batch, and what writes down the state
         self._fold_at_seq = 0
         self._handled_s, self._most_handled_s = 0.0, FOLD_AFTER_S  #: since the last fold, and until the next
 
@@ -457,27 +460,58 @@ class HeadJournal:
     def is_fold_due(self, computed_s: float) -> bool:
         """Whether it is time to fold, after a turn that has computed for so long."""
         self._handled_s += computed_s
-        return self._handled_s >= self._most_handled_s or self.store.last_seq >= self._fold_at_seq
+        is_due = self._handled_s >= self._most_handled_s or self.store.last_seq >= self._fold_at_seq
+        return is_due and self._fold is None
 
-    def fold(self, save: Callable[[], bytes], num_open: int) -> None:
-        """What cannot be folded now, because the disk is full, stays in batches: they say the same.
+    def begin_fold(self, save: Callable[[], bytes], num_open: int) -> None:
+        """Have a copy of this process write down the head's state after the last batch: that takes long.
 
         Args:
-            save: the head's state after the last batch.
+            save: the head's state.
             num_open: jobs that it has.
         """
-        began_s = time.thread_time()  # how long the disk takes says nothing of a replay
-        self._handled_s = 0.0
-        self._fold_at_seq = self.store.last_seq + FOLD_AGAIN_AFTER
+        self.begin(self.store.last_seq, 0.0, num_open)
+        with self._or_later():
+            self._fold = self.store.last_seq, ForkedCall(lambda: packed(save()))
+
+    def end_fold(self) -> None:
+        """Put the state in the place of its batches if it is written down by now. Else they say the same."""
+        if self._fold is None:
+            return
+        (seq, call), began_s = self._fold, time.thread_time()
+        with self._or_later():
+            if (answer := call.answer()) is None:
+                return
+            self.store.fold_to(seq, answer.content)
+            # How long the disk takes says nothing of a replay.
+            taken_s = answer.cpu_s + time.thread_time() - began_s
+            self._most_handled_s = max(FOLD_AFTER_S, TIMES_A_FOLD * taken_s)
+            self._fold = None
+
+    def drop_fold(self) -> None:
+        """Leave the batches whose state is not written down yet."""
+        if self._fold is not None:
+            self._fold[1].kill()
+            self._fold = None
+
+    def fold(self, save: Callable[[], bytes]) -> None:
+        """Do all of it now: the head has ended."""
+        with self._or_later():
+            self.store.fold(save())
+
+    @contextmanager
+    def _or_later(self) -> Iterator[None]:
+        """What cannot be folded now, because the disk is full, stays in batches: they say the same."""
         try:
-            folded_seq = self.store.fold(save())
+            yield
         except Unwritable as error:
             log.warning("the journal is not folded: %s", error)
-        except Exception:  # as of a policy that cannot be saved: batches say the same
+        except Exception:  # as of a policy that cannot be saved
             log.exception("the journal is not folded")
         else:
-            self.begin(folded_seq, 0.0, num_open)
-            self._most_handled_s = max(FOLD_AFTER_S, TIMES_A_FOLD * (time.thread_time() - began_s))
+            return
+        self._fold, self._handled_s = None, 0.0
+        self._fold_at_seq = self.store.last_seq + FOLD_AGAIN_AFTER
 
 
 # ---------------------------------------------------------------- the thread
@@ -584,7 +618,8 @@ class HeadThread:
         finally:
             self.inbox.close()
             self._webhooks.stop()
-        self.journal.fold(self._core.save, self.board.num_open)
+            self.journal.drop_fold()
+        self.journal.fold(self._core.save)
 
     # ------------------------------------------------------------ the scheduler's loop
     def next_events(self) -> Sequence[AnyEvent]:
@@ -594,6 +629,7 @@ class HeadThread:
             self._turn = None
         while not self._is_over():
             self.inbox.answer_all()
+            self.journal.end_fold()
             if self.inbox.found is not None:  # and all that was taken is handled
                 found, self.inbox.found = self.inbox.found, None
                 self._adopt(*found)
@@ -658,7 +694,7 @@ class HeadThread:
             if isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST and not event.is_taken:
                 log.warning("the trial run of %s was lost: %s", event.job_id, event.message.strip())
         if self.journal.is_fold_due(turn.computed_s):
-            self.journal.fold(self._core.save, self.board.num_open)
+            self.journal.begin_fold(self._core.save, self.board.num_open)
 
     def _is_over(self) -> bool:
         if not (self._is_open and self._is_stopping and self._core.is_draining):

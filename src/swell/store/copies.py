@@ -179,16 +179,11 @@ def _flaw(copy: Path) -> str:
         with closing(SqlJournal(copy)) as journal:
             if journal.is_blank:  # as every file of no bytes is to SQLite
                 return "it is empty"
-            history = journal.history()
-            if history.state is not None:
-                msgspec.json.decode(history.state, type=msgspec.Raw)
-            for _ in history.entries:
+            for _ in journal.history().entries:
                 pass
             journal.rows("SELECT name, content FROM copied_files")
     except (DamagedState, UnknownFormat) as error:  # its remedy is for the journal of a platform
         return error.what.replace(str(copy), "it")
-    except msgspec.MsgspecError as error:
-        return f"its folded state cannot be read: {error}"
     return ""
 
 

@@ -21,7 +21,7 @@ from swell.wire.whole_files import sync
 T = TypeVar("T")
 
 #: Of the tables, and of what the scheduler saves in them: another form of either has another number.
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 
 #: Seconds a statement waits for another process that holds the file (`swell admin replay` beside a daemon).
 BUSY_TIMEOUT_S = 10.0
@@ -30,6 +30,8 @@ INCREMENTAL = 2
 #: Room that the write-ahead log keeps for itself, so that a full disk does not stop the platform at once: for
 #: some 500 batches. No other writer can take it.
 RESERVE_BYTES = 8 << 20
+#: Pages that are given back at a time, in some milliseconds: each fold gives back more.
+MOST_GIVEN_BACK = 1000
 #: The smallest page that SQLite writes.
 LEAST_BYTES = 512
 #: What helps where the machine is to blame: not each error of a full disk says that it is one.
@@ -57,8 +59,8 @@ TABLES = """
 -- batch is in the tables, and maybe, if nothing did, until the next batch is.
 CREATE TABLE batches (seq INTEGER PRIMARY KEY, events TEXT NOT NULL, digest TEXT);
 
--- At most one row: the head's state after every batch up to and with `seq`.
-CREATE TABLE state (seq INTEGER PRIMARY KEY, state TEXT NOT NULL);
+-- At most one row: the head's state after every batch up to and with `seq` (`store.journal.packed`).
+CREATE TABLE state (seq INTEGER PRIMARY KEY, state BLOB NOT NULL);
 
 -- Every job that was ever submitted: its id is not given again. `submission` is its event `JobSubmitted`, and
 -- `view` how it ended; NULL while it is open. Of one that was pruned `view` has its device time, and no more.
@@ -199,12 +201,13 @@ class Database:
             self._stay()
 
     def give_back_space(self) -> None:
-        """Return free pages to the file system, and write the write-ahead log into the file.
+        """Return free pages to the file system, `MOST_GIVEN_BACK` at most, and write the log into the file.
 
         With a reader in the way the log stays as it is until the next time.
         """
         with self._lock, explained(self.path), closing(self._writer.cursor()) as cursor:
-            cursor.executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
+            # `execute` would free a single page
+            cursor.executescript(f"PRAGMA incremental_vacuum({MOST_GIVEN_BACK})")
             cursor.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()  # keeps its room
 
     def close(self) -> None:
