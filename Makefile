@@ -115,7 +115,8 @@ bench-head: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.head.measure --json out/bench-head.json $(OPTIONS)
 
 # Strict jobs at random on paced devices, and what is offered before and after: a quarter of an hour.
-# OPTIONS="--jobs 20 --odd 20 --hogs 1" takes five minutes, with a process beside that never rests.
+# OPTIONS="--jobs 20 --odd 20 --hogs 1" takes five minutes, with a process beside that never rests. OPTIONS="--hosts 2
+# --link 1gbit --jobs 20": strict jobs alone, whose gangs span hosts behind such links; four minutes.
 bench-promises: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.live_promises --json out/bench-promises.json $(OPTIONS)
 

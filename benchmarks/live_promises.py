@@ -8,6 +8,9 @@ or less busy, than it was.
 
 `--libraries`: strict jobs alone, whose scripts are those of Hugging Face, Accelerate and Lightning in turn.
 `--kills 10`: so many workers are killed meanwhile, of jobs that train.
+
+`--hosts 2 --link 1gbit`: strict jobs alone, on hosts that have joined over such links. Their gradients have
+4 MB, and each may have all devices, so that gangs span hosts.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from tests.machines.links import Link, add_options
+from tests.machines.namespaces import Network
+from tests.machines.site import Site, client_of
 
 from benchmarks.conditions import conditions, describe, write_json
 from swell.api.client import Client
@@ -44,6 +50,8 @@ OF_LIBRARIES = tuple(
     SCRIPT.with_name(f"{name}.py") for name in ("trainer", "accelerated", "lightning_module")
 )
 LIBRARY_START_S = 30.0
+#: On hosts.
+NUM_OF_HOST, NUM_PARAMETERS, SIZES_ON_HOSTS = 2, 10**6, ("1:4", "3:4")
 #: 64 samples take a worker alone 0.1 s, four workers 25 ms.
 DEVICES = "paced:4@640"
 BATCH, EPOCH_S = 64, 0.8  #: of one worker
@@ -76,6 +84,9 @@ class Fate:
     start_s: float | None  #: from there to the first step
     resizes: int
     phase: str
+    most_workers: int = 0  #: that it had at once
+    #: What was told of steps that took another time than was estimated.
+    checked: Sequence[str] = ()
     #: Of one that was promised and late: what happened, in seconds from its submission.
     story: Sequence[str] = ()
 
@@ -88,18 +99,24 @@ class Findings:
 
 
 def submit(
-    client: Client, epochs: int, evaluation_s: float, deadline_s: float | None, library: Path | None = None
+    client: Client,
+    epochs: int,
+    evaluation_s: float,
+    deadline_s: float | None,
+    library: Path | None = None,
+    more_args: Sequence[float] = (),
+    workers: str = "1:4",
 ) -> str:
     own = (
         {"args": (evaluation_s, epochs)}
         if library is not None
-        else {"args": (evaluation_s,), "epochs": epochs}
+        else {"args": (evaluation_s, *more_args), "epochs": epochs}
     )
     return client.submit(
         script=str(library or SCRIPT),
         **own,
         global_batch=BATCH if library is None else None,
-        workers="1:4",
+        workers=workers,
         deadline=None if deadline_s is None else f"now+{deadline_s:.2f}s",
         or_nothing=deadline_s is not None,
     )
@@ -112,8 +129,15 @@ def epochs_of(length_s: float, evaluation_s: float) -> int:
 
 # ---------------------------------------------------------------- strict jobs at random moments
 def run_strict(
-    client: Client, num: int, every_s: float, draw: random.Random, libraries: Sequence[Path] = ()
+    client: Client,
+    num: int,
+    every_s: float,
+    draw: random.Random,
+    libraries: Sequence[Path] = (),
+    more_args: Sequence[float] = (),
+    sizes: Sequence[str] = ("1:4",),
 ) -> list[Fate]:
+    """`sizes`: numbers of workers that jobs may have, in turn."""
     jobs: list[tuple[str, int, float]] = []
     due_s = time.monotonic()
     for number in range(num):
@@ -124,7 +148,9 @@ def run_strict(
         window_s = draw.uniform(*WINDOWS) * epochs * (EPOCH_S + evaluation_s)
         window_s += 2.0 if library is None else LIBRARY_START_S
         time.sleep(max(0.0, due_s - time.monotonic()))  # moments of submission are what is drawn
-        jobs.append((submit(client, epochs, evaluation_s, window_s, library), epochs, evaluation_s))
+        workers = sizes[number % len(sizes)]
+        job_id = submit(client, epochs, evaluation_s, window_s, library, more_args, workers)
+        jobs.append((job_id, epochs, evaluation_s))
         due_s += draw.expovariate(1.0 / every_s)
     return [fate_of(client, *job) for job in jobs]
 
@@ -152,6 +178,8 @@ def fate_of(client: Client, job_id: str, epochs: int, evaluation_s: float) -> Fa
         start_s=None if view.started_s is None or ordered_s is None else view.started_s - ordered_s,
         resizes=view.resizes,
         phase=view.phase.value,
+        most_workers=max((workers for _, workers in view.sizes), default=0),
+        checked=[story.text for story in stories if story.code == "checked"],
         story=[f"{story.at_s - view.submitted_s:.2f} {story.text}" for story in stories] if is_broken else [],
     )
 
@@ -246,6 +274,14 @@ def measure_libraries(num: int, every_s: float, num_kills: int, seed: int) -> Fi
     return Findings(fates, [], [])
 
 
+def measure_hosts(num: int, every_s: float, num_hosts: int, link: Link, seed: int) -> Findings:
+    draw, more = random.Random(seed), (0.0, NUM_PARAMETERS)
+    with Network(num_hosts + 1, link) as network:
+        Site(network, f"paced:{NUM_OF_HOST}@640")
+        with client_of(network[0]) as client:
+            return Findings(run_strict(client, num, every_s, draw, (), more, SIZES_ON_HOSTS), [], [])
+
+
 def measure(num: int, every_s: float, num_odd: int, seed: int, folder: Path) -> Findings:
     draw, console = random.Random(seed), Console(stderr=True)
     with platform(console) as client:
@@ -271,7 +307,8 @@ def show_fates(console: Console, fates: Sequence[Fate]) -> None:
     late = [fate for fate in promised if fate.late_s is None or fate.late_s > 0.0]
     num_refused = sum(fate.phase == "rejected" for fate in fates)
     console.print(f"{len(fates)} strict jobs: {len(promised)} promised, {len(late)} of them late; ", end="")
-    console.print(f"{num_refused} refused")
+    num_wide = sum(fate.most_workers > NUM_OF_HOST for fate in promised)
+    console.print(f"{num_refused} refused; {num_wide} promised ones had more than {NUM_OF_HOST} workers")
     columns = "job", "epochs", "evaluation", "window", "waited", "start", "resizes", "late by"
     table = Table(*columns, box=SIMPLE_HEAD)
     for fate in late:
@@ -301,12 +338,17 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--libraries", action="store_true", help="strict jobs alone, with other libraries")
     parser.add_argument("--kills", type=int, default=0, help="workers that are killed, with --libraries")
     parser.add_argument("--hogs", type=int, default=0, help="processes beside that never rest")
+    parser.add_argument("--hosts", type=int, default=1, help="that join, namespaces of this machine; 1: none")
+    add_options(parser)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(words)
     known = conditions()
     with busy(options.hogs), tempfile.TemporaryDirectory(prefix="swell-odd-") as folder:
-        if options.libraries:
+        if options.hosts > 1:
+            link = Link.of(options)
+            found = measure_hosts(options.jobs, options.every, options.hosts, link, options.seed)
+        elif options.libraries:
             found = measure_libraries(options.jobs, options.every, options.kills, options.seed)
         else:
             found = measure(options.jobs, options.every, options.odd, options.seed, Path(folder))

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
+from tests.machines.links import Link, add_options
 
 from benchmarks.conditions import conditions, describe, write_json
-from benchmarks.training.links import Link, add_options
 from benchmarks.training.pauses import Pause, pause_of
 from benchmarks.training.problem import NUM_PROCESSES, OPTIMIZERS, SIZES, USUAL
 from benchmarks.training.sides import ROOT, TRAIN, Case, Side, SideFailed, kill_worker, wait_for_group

@@ -15,9 +15,9 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from tests.machines.links import Link, add_options
 
 from benchmarks.conditions import conditions, describe, write_json
-from benchmarks.training.links import Link, add_options
 from benchmarks.training.problem import NUM_PROCESSES, OPTIMIZERS, SIZES, USUAL
 from benchmarks.training.sides import POLL_S, Case, SideFailed
 from benchmarks.training.swell_side import SwellSide

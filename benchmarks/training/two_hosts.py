@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+from tests.machines.links import Link
 from tests.machines.namespaces import HOME, INTERFACE, STATE, Machine, Network
 
-from benchmarks.training.links import Link
 from benchmarks.training.sides import ROOT, TRAIN, Case, LogFolder, SideFailed, environ
 from benchmarks.training.torchrun_side import AGENT_ENVIRON, TorchrunAgents, agent_command
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
@@ -46,8 +46,7 @@ class TwoHosts:
     def __init__(self, folder: Path, link: Link) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
-        self.network = Network(2)
-        link.lay(self.network)
+        self.network = Network(2, link)
         self.machines = tuple(self.network)
         for machine in self.machines:
             machine.outside(OUT).mkdir(parents=True)

@@ -27,7 +27,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Self
 
-from tests.machines.first_process import WITHIN_S, FirstProcess, NamespacesMissing, entry
+from tests.machines.first_process import PYTHON, WITHIN_S, FirstProcess, NamespacesMissing, entry
+from tests.machines.links import DIRECT, Link
 
 import swell
 
@@ -47,6 +48,9 @@ AGAIN_S = 1.0
 _ROOTS = (Path(swell.__file__).parents[1], Path(__file__).parents[2])
 _CAP_SYS_ADMIN = 21
 _BRIDGE = "10.9.0.1"
+_RELAY = Path(__file__).with_name("relay.py")
+#: With this the names begin of the ends of pairs outside of the machines.
+_ENDS = "veth"
 #: Two machines have not been up for the same time, so that their monotonic clocks cannot be compared.
 _UP_LONGER_S = 1000
 #: Variables that name places of the machine below.
@@ -58,12 +62,14 @@ class Network:
 
     Args:
         num_machines: that are started with it; `add` starts others.
+        link: of each machine, from each of its starts on.
 
     Raises:
         NamespacesMissing: this machine does not offer what is needed.
     """
 
-    def __init__(self, num_machines: int) -> None:
+    def __init__(self, num_machines: int, link: Link = DIRECT) -> None:
+        self.link = link
         has_users = not _may_unshare()
         self.users = ("user",) if has_users else ()
         self.storage = tempfile.mkdtemp(prefix="swell-storage-")
@@ -79,6 +85,8 @@ class Network:
             self.configure(
                 self.pid, "link add br0 type bridge", f"addr add {_BRIDGE}/24 dev br0", "link set br0 up"
             )
+            if link.delay_ms:
+                self._start_relay()
             for _ in range(num_machines):
                 self.add()
         except BaseException:
@@ -107,6 +115,12 @@ class Network:
         self.machines.append(machine)
         machine.start()
         return machine
+
+    def _start_relay(self) -> None:
+        """It takes the place of the bridge, and ends with the network."""
+        command = (*PYTHON, str(_RELAY), str(self.link.delay_ms / 2e3), _ENDS)
+        inside = entry(self.pid, (*self.users, "net", "pid"), "/", *command)
+        self._relay = subprocess.Popen(inside)
 
     def configure(self, pid: int, *lines: str) -> None:
         """Commands of ip(8) in the network namespace of a process, which keeps its number here."""
@@ -210,7 +224,8 @@ class Machine:
         )
         self._num_starts += 1
         add = f"link add {self.link} type veth peer name {INTERFACE} netns {self.pid}"
-        self._network.configure(self._network.pid, add, f"link set {self.link} master br0 up")
+        bridged = "" if self._network.link.delay_ms else " master br0"
+        self._network.configure(self._network.pid, add, f"link set {self.link}{bridged} up")
         self._network.configure(
             self.pid,
             "link set lo up",
@@ -219,6 +234,8 @@ class Machine:
             f"link set {INTERFACE} up",
             f"route add default via {_BRIDGE}",
         )
+        for words in self._network.link.disciplines(self._index, INTERFACE):
+            self.run("tc", *words, cwd="/")
 
     def kill(self) -> None:
         """SIGKILL for each of its processes at once; returns when the last one has ended."""
@@ -287,7 +304,7 @@ class Machine:
     @property
     def link(self) -> str:
         """The end of its pair at the bridge. That of an earlier start may be there a moment longer."""
-        return f"veth{self._index}.{self._num_starts}"
+        return f"{_ENDS}{self._index}.{self._num_starts}"
 
 
 def _name_of(index: int) -> str:

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from tests.eventually import eventually
 from tests.machines.namespaces import HOME, STATE, STORAGE, Machine, Network
 
 import swell_papers
+from swell.api.client import Client
+from swell.api.errors import NoPlatform
+from swell.api.transport import Transport
+from swell.store.folder import ApiAddress, StateFolder
 
 _ROOT = Path(__file__).parents[2]
 IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")])}
@@ -33,6 +38,30 @@ def swell(machine: Machine, *words: str) -> str:
     printed, complaint = command.communicate()
     assert command.returncode == 0, printed + complaint
     return printed
+
+
+@contextmanager
+def client_of(machine: Machine) -> Iterator[Client]:
+    """The platform there as commands have it, from outside. Raises ApiError, OSError: it does not answer."""
+    folder = StateFolder(machine.outside(STATE))
+    endpoint = folder.read_endpoint()
+    if endpoint is None:
+        raise NoPlatform("no daemon runs")
+    pid = _number_here(machine, endpoint.pid)
+    with Client(Transport(folder, ApiAddress(pid=pid))) as client:
+        yield client
+
+
+def _number_here(machine: Machine, pid: int) -> int:
+    """Of a process with that number on a machine. Raises NoPlatform: there is none."""
+    for outer in machine.pids():
+        try:
+            lines = Path(f"/proc/{outer}/status").read_text().splitlines()
+        except OSError:
+            continue
+        if any(line.startswith("NSpid:") and line.split()[-1] == str(pid) for line in lines):
+            return outer
+    raise NoPlatform(f"process {pid} of {machine.name} has ended")
 
 
 class Site:

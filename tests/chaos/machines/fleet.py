@@ -12,21 +12,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from tests.eventually import eventually
+from tests.machines.links import Link
 from tests.machines.namespaces import HOME, STATE, STORAGE, Machine, Network
-from tests.machines.site import start, swell
+from tests.machines.site import client_of, start, swell
 
 from swell.api.client import Client
 from swell.api.errors import ApiError, NoPlatform
-from swell.api.transport import Transport
 from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.processes.strays import read_mark
 from swell.model.view import ClusterView, JobView
-from swell.store.folder import ApiAddress, StateFolder
+from swell.store.folder import StateFolder
 
 #: Short, so that a host is given up soon; long enough for a machine whose cores are busy.
 TIMES = LeaseTimes(lease_s=6.0, margin_s=3.0)
@@ -81,16 +81,11 @@ class Head:
             swell(self.machine, "admin", "tokens", "add", "first", "--out", f"{STATE}/{path.name}")
         return path.read_text()
 
-    @contextmanager
-    def client(self) -> Iterator[Client]:
-        """As commands have it, from outside of the machine. Raises ApiError, OSError: it does not answer."""
-        folder = StateFolder(self.state)
-        endpoint = folder.read_endpoint()
-        if endpoint is None or not self.is_up:
+    def client(self) -> AbstractContextManager[Client]:
+        """See `client_of`."""
+        if not self.is_up:
             raise NoPlatform("no daemon runs")
-        pid = _number_here(self.machine, endpoint.pid)
-        with Client(Transport(folder, ApiAddress(pid=pid))) as client:
-            yield client
+        return client_of(self.machine)
 
     def ensure_up(self) -> None:
         if not self.is_up:
@@ -184,18 +179,6 @@ class Host:
         return path.read_text() if path.exists() else ""
 
 
-def _number_here(machine: Machine, pid: int) -> int:
-    """Of a process with that number on a machine. Raises NoPlatform: there is none."""
-    for outer in machine.pids():
-        try:
-            lines = Path(f"/proc/{outer}/status").read_text().splitlines()
-        except OSError:
-            continue
-        if any(line.startswith("NSpid:") and line.split()[-1] == str(pid) for line in lines):
-            return outer
-    raise NoPlatform(f"process {pid} of {machine.name} has ended")
-
-
 def _is_worker(pid: int) -> bool:
     """A zygote has the same words, and may have been forked by a process that has them, too."""
     mark = read_mark(pid)
@@ -276,7 +259,8 @@ class Fleet:
 @contextmanager
 def joined_fleet(folder: Path, num_hosts: int) -> Iterator[Fleet]:
     """Its hosts are `n1`, `n2`, ..."""
-    with Network(num_hosts + 2) as network:
+    delay_ms, loss_share = (float(os.environ.get(f"CHAOS_{name}", "0")) for name in ("DELAY_MS", "LOSS"))
+    with Network(num_hosts + 2, Link(os.environ.get("CHAOS_LINK"), delay_ms, loss_share)) as network:
         own, *others, store = network
         listen = ("--listen", f"{own.address}:{HOSTS_PORT}", "--devices", "none", "--storage", STORAGE)
         head = Head(own, folder, listen)

@@ -5,7 +5,8 @@ alone tells. Each sample was applied once an epoch, no device had two workers at
 their machines), no worker ran on a host that was given up, and the journal leads to the same commands again.
 `make test-chaos-machines` strikes 90 times, and another platform, whose hosts are nodes of Ray, 20 times:
 each of these kills whole nodes. CHAOS_SEED is another life, CHAOS_FAULTS another number, and CHAOS_KINDS only
-some kinds, by name.
+some kinds, by name. CHAOS_LINK=1gbit, CHAOS_DELAY_MS=5 and CHAOS_LOSS=.001 are the links of machines that
+join; see `Link`.
 """
 
 from __future__ import annotations
