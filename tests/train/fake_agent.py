@@ -29,6 +29,7 @@ import msgspec
 import psutil
 from tests.eventually import PATIENCE_S
 
+from swell.executors.gang.job_context import LocalRank, local_ranks
 from swell.executors.local.zygote.client import TORCH_VARIABLES
 from swell.wire import environ, messages
 from swell.wire.reports import Number
@@ -157,7 +158,7 @@ class FakeAgent:
         }
         self.welcome = messages.Welcome(**(known | fields))
         self.may_drift = False  #: its workers' replicas
-        self.spans_hosts = False  #: each worker is on a host of its own
+        self.spans_hosts = False  #: workers of odd numbers are on another host
         self.observes = False  #: scripts that know nothing of Swell, which get no Welcome
         self._votes: dict[int, int] = {}  # of these, steps that they had made when they were to stop
         self.paces_per_s: dict[int, float] = {}  #: of workers on slower or faster devices than the others
@@ -201,9 +202,12 @@ class FakeAgent:
             self._generation += 1
             leaving = [worker for worker in self._members if worker not in members and worker in self._lines]
             self._members = list(members)
+        hosts = [worker % 2 if self.spans_hosts else 0 for worker in members]
+        places = dict(zip(members, local_ranks(list(map(str, hosts))), strict=True))
         for worker in (*members, *leaving):
             if worker not in self._lines:
                 continue  # a member that died meanwhile: the others wait for it
+            place = places.get(worker, LocalRank())
             self.tell(
                 worker,
                 messages.Regroup(
@@ -212,8 +216,10 @@ class FakeAgent:
                     num_workers=len(members),
                     global_batch=batch,
                     source=None if source is None else members.index(source),
-                    local_rank=members.index(worker) if worker in members else 0,
-                    local_world_size=1 if self.spans_hosts else len(members),
+                    local_rank=place.local_rank,
+                    local_world_size=place.local_world_size,
+                    group_rank=place.group_rank,
+                    num_hosts=len({*hosts}),
                     told_steps=told_steps,
                 ),
             )

@@ -15,7 +15,9 @@ from swell.wire import messages
 from swell.wire.reports import value_of
 
 
-def test_grows_from_one_to_four(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("spans_hosts", [False, True])
+def test_grows_from_one_to_four(agent: FakeAgent, plain: Path, tmp_path: Path, spans_hosts: bool) -> None:
+    agent.spans_hosts = spans_hosts
     args = (str(tmp_path / "result.json"), str(EPOCHS))
     agent.start_ready([0, 1, 2, 3], CURVE, *args)
     assert agent.join([0], source=None) == 0
@@ -42,8 +44,11 @@ def test_shrinks_from_four_to_one(agent: FakeAgent, plain: Path, tmp_path: Path)
     assert_same_learning(tmp_path / "result.json", plain)
 
 
-@pytest.mark.parametrize("victim", [0, 2])
-def test_goes_on_from_the_step_in_flight(agent: FakeAgent, plain: Path, tmp_path: Path, victim: int) -> None:
+@pytest.mark.parametrize(("victim", "spans_hosts"), [(0, False), (2, False), (0, True), (2, True)])
+def test_goes_on_from_the_step_in_flight(
+    agent: FakeAgent, plain: Path, tmp_path: Path, victim: int, spans_hosts: bool
+) -> None:
+    agent.spans_hosts = spans_hosts
     args = (str(tmp_path / "result.json"), str(EPOCHS))
     agent.start_ready([0, 1, 2], CURVE, *args)
     agent.join([0, 1, 2], source=None)

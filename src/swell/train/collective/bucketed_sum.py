@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import nn
 
 from swell.train.collective.group import Group, await_all
+from swell.train.collective.hierarchical_sum import OneSum
 from swell.train.collective.packing import FlatBuffer, write_scaled
 from swell.train.collective.pieces import as_real
 
@@ -24,8 +25,9 @@ TWICE = (
     "a parameter got its gradient in two parts of one backward pass, as with a reentrant checkpoint; call "
     "torch.utils.checkpoint with use_reentrant=False"
 )
-#: Bytes of a bucket, unless a parameter alone is larger: a small model has several, too.
-BUCKET_BYTES = 2**20
+#: Bytes of a bucket, unless a parameter alone is larger: a link is busy for longer than a message takes to
+#: arrive. A small model has several, too.
+LEAST_BUCKET_BYTES, MOST_BUCKET_BYTES, NUM_BUCKETS = 2**20, 2**22, 4
 
 
 class BucketedSum:
@@ -38,7 +40,7 @@ class BucketedSum:
         group: Group,
         factor: float,
         adds: bool,
-        bucket_bytes: int = BUCKET_BYTES,
+        bucket_bytes: int | None = None,
     ) -> None:
         """The step's last backward pass on this worker begins.
 
@@ -49,13 +51,13 @@ class BucketedSum:
         """
         self._parameters, self._flat, self._group = parameters, flat, group
         self._factor, self._adds = factor, adds
-        self._buckets = _cut(flat, bucket_bytes)
+        self._buckets = _cut(flat, bucket_bytes or _bucket_bytes(flat))
         self._bucket_of = {
             index: bucket for bucket, (indices, _) in enumerate(self._buckets) for index in indices
         }
         self._num_missing = [len(indices) for indices, _ in self._buckets]
         self._is_there = [False] * len(parameters)
-        self._works: list[dist.Work] = []
+        self._works: list[dist.Work | OneSum] = []
         self._error: RuntimeError | None = None
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(lambda _, index=index: self._note(index))
@@ -119,6 +121,11 @@ class BucketedSum:
             raise self._error
         self._works.append(self._group.begin_sum(self._flat.numbers[len(self._flat.all_gradients) :]))
         await_all(self._works)
+
+
+def _bucket_bytes(flat: FlatBuffer) -> int:
+    wanted = flat.numbers.nbytes // NUM_BUCKETS
+    return max(LEAST_BUCKET_BYTES, min(MOST_BUCKET_BYTES, wanted))
 
 
 def _cut(flat: FlatBuffer, bucket_bytes: int) -> list[tuple[range, torch.Tensor]]:

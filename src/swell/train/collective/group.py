@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from swell.train.collective.hierarchical_sum import OneSum
 from swell.train.collective.next_group import BROKEN_OFF, NextGroup, shut_down
 from swell.train.collective.positions import ALONE, Positions, gather_bytes
 from swell.train.collective.process_groups import PeerSockets, backend_of, forget_all, make_default
@@ -187,8 +188,10 @@ class Group:
         else:
             self.check()
 
-    def begin_sum(self, tensor: torch.Tensor) -> dist.Work:
+    def begin_sum(self, tensor: torch.Tensor) -> dist.Work | OneSum:
         """Begin to sum over the workers, in place; `await_all` within `run` waits. Raises RuntimeError."""
+        if self._present is not None and self._present.hierarchy is not None:
+            return self._present.hierarchy.begin(tensor)
         work: dist.Work = self.process_group.allreduce([tensor], _SUM)
         return work
 
@@ -245,6 +248,8 @@ class Group:
             groups = forget_all()
         else:  # torch knows of this group nothing that could be forgotten
             groups = [] if former is None else [former.process_group]
+        if former is not None and former.hierarchy is not None:
+            groups += former.hierarchy.groups
         if groups:
             # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed; and
             # for ever, if it has not noticed that a peer left a sum. The end of the process waits for the
@@ -282,7 +287,7 @@ class Group:
         return BROKEN_OFF if self._sockets.is_cut else str(error)
 
 
-def await_all(works: Iterable[dist.Work | None]) -> None:
+def await_all(works: Iterable[dist.Work | OneSum | None]) -> None:
     """Wait for collectives that were begun together, within `run`. Raises RuntimeError."""
     for work in works:
         if work is not None:

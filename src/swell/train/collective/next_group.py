@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from enum import Enum, auto
+from functools import partial
 
 import msgspec
 import torch
@@ -26,6 +27,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import distributed_c10d
 
+from swell.train.collective.hierarchical_sum import HierarchicalSum
 from swell.train.collective.positions import ALONE, Positions
 from swell.train.collective.process_groups import (
     FORM_TIMEOUT_S,
@@ -79,6 +81,7 @@ class NextGroup:
     """The group of one order. Its state changes under the lock of the line to the agent, `link.news`."""
 
     process_group: dist.ProcessGroup  #: once it is formed
+    hierarchy: HierarchicalSum | None = None  #: which sums, if hosts have several of its members
     store: Store  #: of its members. Rank 0's serves the others: it must live as long as they need it
 
     def __init__(
@@ -100,6 +103,11 @@ class NextGroup:
 
     def begin(self) -> None:
         self._thread.start()
+
+    @property
+    def process_groups(self) -> list[dist.ProcessGroup]:
+        """All that it has made, once it is formed."""
+        return [self.process_group, *([] if self.hierarchy is None else self.hierarchy.groups)]
 
     # ------------------------------------------------------------ in the main thread
     def enter(self) -> None:
@@ -133,6 +141,7 @@ class NextGroup:
     def let_go(self) -> None:
         """The group is not needed any more. It ends here, and so does rank 0's store for the others."""
         self.sockets.release()
+        self.hierarchy = None
         vars(self).pop("process_group", None)
         vars(self).pop("store", None)
 
@@ -140,7 +149,7 @@ class NextGroup:
         """Let go of a group that was not entered, so that peers that wait for this worker fail."""
         self.sockets.part()
         if "process_group" in vars(self):
-            shut_down([self.process_group])
+            shut_down(self.process_groups)
         self.let_go()
 
     # ------------------------------------------------------------ in its own thread
@@ -187,10 +196,20 @@ class NextGroup:
         group = self.process_group = make_group(room, self.rank, self.num_workers, self._device, timeout)
         self._link.pause(0.0, self._is_off)  # peers fail in the sums that this worker does not make
         _warm_up(group, self._device)
+        if (
+            1 < self._regroup.num_hosts < self.num_workers and not self._is_nccl
+        ):  # which knows of hosts by itself
+            self.hierarchy = HierarchicalSum(self._regroup, partial(self._make_part, room, timeout))
         told = self._swap("ends", msgspec.json.encode(self.sockets.ends()), FORM_TIMEOUT_S)
         known = [ends for each in told for ends in msgspec.json.decode(each, type=list[Ends])]
         self.sockets.tie(known, group if self._is_nccl else None)  # gloo's fails with its connections
-        _set_timeout(timedelta(seconds=TRAIN_TIMEOUT_S), group)
+        for each in self.process_groups:
+            _set_timeout(timedelta(seconds=TRAIN_TIMEOUT_S), each)
+
+    def _make_part(
+        self, room: Store, timeout: timedelta, name: str, rank: int, num: int
+    ) -> dist.ProcessGroup:
+        return make_group(PrefixStore(name, room), rank, num, self._device, timeout)
 
     # ------------------------------------------------------------ common
     def _swap(self, what: str, own: bytes, timeout_s: float) -> list[bytes]:
