@@ -9,6 +9,7 @@ from tests.executors.fake_hosts import FakeHost, FakeWorker, Fleet
 from tests.executors.puppets import make_spec
 
 from swell.executors.gang import host_messages as h
+from swell.executors.gang.trial_plan import NUMS_OF_HOSTS, GroupTimes
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome
 from swell.model.job import Profile
@@ -18,7 +19,7 @@ MEGABYTE = 1_000_000
 #: Bytes -> seconds, on one host and over two.
 WITHIN, ACROSS = {MEGABYTE: 0.01}, {MEGABYTE: 0.5}
 #: Hosts -> workers -> seconds more.
-CROSSING = {2: {2: pytest.approx(0.49)}}
+CROSSING = {num: {2: pytest.approx((num - 1) * 0.5 - 0.01)} for num in NUMS_OF_HOSTS}
 
 
 class MeasuringFleet(Fleet):
@@ -118,6 +119,15 @@ def test_a_host_that_does_not_answer_holds_no_job_up(fleet: MeasuringFleet) -> N
     assert fleet.profiles()[0].crossing_s == {}
     others(fleet).let_through()  # it has opened the run by now
     assert not fleet.open_runs()
+
+
+@pytest.mark.parametrize("num_hosts", NUMS_OF_HOSTS)
+def test_sums_over_more_hosts_take_what_a_ring_of_them_does(num_hosts: int) -> None:
+    latency_s, s_per_byte, num_bytes = 0.003, 1e-8, 48 * MEGABYTE // 100
+    sizes = [2 * num_bytes // num for num in NUMS_OF_HOSTS]
+    times = GroupTimes(crossing_s={size: 2 * latency_s + s_per_byte * size for size in sizes})
+    ring_s = 2 * (num_hosts - 1) * (latency_s + s_per_byte * num_bytes / num_hosts)
+    assert times.extra_s(num_bytes)[num_hosts][2] == pytest.approx(ring_s)
 
 
 @pytest.mark.parametrize("what", ["lost", "refuses"])

@@ -276,6 +276,8 @@ def local_batches(spec: JobSpec, sizes: Sequence[int], max_local_batch: int | No
 # ---------------------------------------------------------------- what groups take
 #: Groups larger than this are not measured, but extrapolated.
 MAX_MEASURED = 8
+#: For which it is worked out how long sums take over two or more.
+NUMS_OF_HOSTS = (2, 3, 4, 8, 16)
 
 
 class GroupTimes(msgspec.Struct, kw_only=True):
@@ -301,11 +303,16 @@ class GroupTimes(msgspec.Struct, kw_only=True):
         return [size for size in (2, 4, 8) if size <= most and size not in self.allreduce_s]
 
     def extra_s(self, num_bytes: int) -> dict[int, dict[int, float]]:
-        """Hosts -> workers -> seconds that gradients of `num_bytes` take longer there than on one host."""
+        """Hosts -> workers -> seconds that gradients of `num_bytes` take longer there than on one host.
+
+        A ring of h hosts sends 2 (h - 1) messages of 1 / h of the bytes, one after the other, and one of two
+        hosts 2 messages of a half: so it takes as long as h - 1 sums of two hosts of 2 / h of the bytes.
+        """
         if not self.crossing_s:
             return {}
         within_s = allreduce_s(self.allreduce_s, 2, num_bytes)
-        return {2: {2: max(0.0, sum_s(self.crossing_s, num_bytes) - within_s)}}
+        across_s = {num: (num - 1) * sum_s(self.crossing_s, 2 * num_bytes // num) for num in NUMS_OF_HOSTS}
+        return {num: {2: max(0.0, time_s - within_s)} for num, time_s in across_s.items()}
 
 
 def allreduce_s(table: Mapping[int, Mapping[int, float]], num_workers: int, num_bytes: int) -> float:
