@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,9 +13,10 @@ from tests.core.checked_world import CheckedWorld
 
 from swell.core.platform_core import PlatformCore
 from swell.model.booking import Booking
-from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
+from swell.model.command import AnyCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent, BookingMade, GangEnded, GangStarted, GangSuspended, NodeLost
 from swell.model.job import Phase
+from swell.model.target import NOTHING
 from swell.model.view import JobView
 from swell.scheduler import new_core
 from swell.settings import make_settings
@@ -85,7 +87,8 @@ class Audit:
     ended: dict[str, JobView] = field(default_factory=dict)
     begun_s: dict[str, float] = field(default_factory=dict)  #: fixed jobs that run
     made: dict[str, Booking] = field(default_factory=dict)
-    has_lost: bool = False  #: a node, for which others may have no devices to give
+    lost_s: float = -math.inf  #: when a node was lost last, for which others may have no devices to give
+    told: dict[str, set[str]] = field(default_factory=dict)  #: devices that a job is to have
     num_booked: int = 0  #: turns in which a booking was in force
 
     def __post_init__(self) -> None:
@@ -126,7 +129,7 @@ class Audit:
     def hear(self, event: AnyEvent) -> None:
         if isinstance(event, BookingMade):
             self.made[event.booking.id] = event.booking
-        self.has_lost = self.has_lost or isinstance(event, NodeLost)
+        self.lost_s = event.at_s if isinstance(event, NodeLost) else self.lost_s
         terms = self.jobs[event.job_id].spec.fixed if hasattr(event, "job_id") else None
         if terms is not None and isinstance(event, GangStarted):
             self.begun_s[event.job_id] = event.at_s
@@ -135,6 +138,9 @@ class Audit:
             assert event.at_s <= begun_s + terms.time_s + terms.grace_s + 1e-6, f"{event} is beyond its limit"
 
     def ask(self, command: AnyCommand) -> None:
+        if isinstance(command, LaunchGang | Reconfigure | SuspendGang | StopGang):
+            target = getattr(command, "target", NOTHING)
+            self.told[command.job_id] = set(target.devices)
         terms = self.jobs[command.job_id].spec.fixed if hasattr(command, "job_id") else None
         if terms is None:
             return
@@ -147,7 +153,10 @@ class Audit:
                 assert len({self.node_of[one] for one in devices[first : first + each]}) == 1, command
 
     def look(self) -> None:
-        """What is booked is its owner's alone, in truth; what is reserved is there."""
+        """What is booked is its owner's alone, in truth; what is reserved is there.
+
+        Others are told to leave what replaces a lost node in the turn of its loss.
+        """
         now_s, reserved = self.world.now_s, self.core._cores[0].state.reserved
         for one in self.made.values():
             if not any(begin_s <= now_s < end_s for begin_s, end_s in one.times_s):
@@ -157,9 +166,10 @@ class Audit:
             booked = {device for device, owner in reserved.items() if owner in own}
             there = [node for node in self.world._nodes.values() if one.node in ("", node.name)]
             wanted = one.num_devices or sum(len(node.devices) for node in there)
-            assert self.has_lost or len(booked) >= wanted, (now_s, one, booked)
+            assert math.isfinite(self.lost_s) or len(booked) >= wanted, (now_s, one, booked)
             for job_id, gang in self.world.all_gangs.training.items():
-                assert job_id in own or booked.isdisjoint(gang.occupied), (now_s, one, job_id, gang)
+                kept = gang.occupied if now_s > self.lost_s else self.told[job_id]
+                assert job_id in own or booked.isdisjoint(kept), (now_s, one, job_id, gang)
 
 
 def late(audit: Audit) -> dict[str, float]:
@@ -189,6 +199,10 @@ LOSSES = {"node_mtbf_s": 48 * HOUR_S, "fault_rates": FAULTS}
 
 def test_no_promise_breaks_and_every_law_holds() -> None:
     check(30, 3, "unified", {})
+
+
+def test_others_leave_what_a_booking_has_for_a_lost_node_in_the_turn_of_the_loss() -> None:
+    check(100, 6, "elasticflow", LOSSES)
 
 
 @pytest.mark.slow

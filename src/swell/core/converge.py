@@ -125,12 +125,27 @@ class Converger:
         self.commands.append(launch_of(record))
 
     def _reconfigure(self, record: JobRecord, target: Target) -> None:
-        is_shrink = len(target.devices) < len(record.gang.members.devices)
-        if is_shrink and not self._may_take(record, target.devices):
-            target = msgspec.structs.replace(target, devices=self._part_to_keep(record, target.devices))
-            self.improvised.append(record)
+        own = record.gang.members.devices
+        if not self._may_take(record, target.devices):
+            unbooked = self._unbooked(record)
+            if len(target.devices) < len(own):
+                target = msgspec.structs.replace(target, devices=self._part_to_keep(record, target.devices))
+                self.improvised.append(record)
+            if len(unbooked) < len(own) and not set(unbooked).issuperset(target.devices):
+                self.improvised.append(record)
+                if len(unbooked) < record.spec.min_workers * record.spec.devices_per_worker:
+                    self._suspend(record)
+                    return
+                target = self._state.target_on(record, unbooked)
         if self._take_and_ask(record, target):
             record.commanded.changed_s = self._now_s
+
+    def _unbooked(self, record: JobRecord) -> tuple[str, ...]:
+        """Devices of its workers that have none of a booking, which does not wait for a job to go elsewhere."""
+        own, each = record.gang.members.devices, record.spec.devices_per_worker
+        of_booking = [self._state.reserved.get(device) in self._state.bookings for device in own]
+        workers = (slice(first, first + each) for first in range(0, len(own), each))
+        return tuple(device for one in workers if not any(of_booking[one]) for device in own[one])
 
     def _part_to_keep(self, record: JobRecord, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Devices that a shrinking gang keeps for now: as many of its own as it is to have.
@@ -196,7 +211,7 @@ class Converger:
             self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
             return
         # `changed_s` stays: a loss is no reason to hold the job at its smaller size.
-        self._take_and_ask(record, self._state.survivors(record))
+        self._take_and_ask(record, self._state.target_on(record, record.gang.members.devices))
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""

@@ -220,20 +220,20 @@ class HeadState(KeptState, kw_only=True):
         node_of = self.cluster.node_of
         return len({node_of[device] for device in devices if device in node_of})
 
-    def survivors(self, record: JobRecord) -> Target:
-        """The workers that are left of a gang, and how they are to go on.
+    def target_on(self, record: JobRecord, devices: tuple[str, ...]) -> Target:
+        """How workers of a gang are to go on that are left on these devices.
 
         A batch for each worker stays that. Where so few workers cannot have the batch of all, they have the
         best one that they can have.
         """
-        left, each, num_workers = record.gang.members, record.spec.batch_per_worker, record.num_workers
+        each, num_workers = record.spec.batch_per_worker, len(devices) // record.spec.devices_per_worker
         batch = None if each is None else each * num_workers
         if batch is None and record.spec.may_change_batch and num_workers:
             batch = self._batch_of_survivors(record, num_workers)
-        if batch is None or not num_workers:
-            return left
-        configuration = msgspec.structs.replace(left.configuration, global_batch=batch)
-        return Target(devices=left.devices, configuration=configuration)
+        configuration = record.gang.members.configuration
+        if batch is not None and num_workers:
+            configuration = msgspec.structs.replace(configuration, global_batch=batch)
+        return Target(devices=devices, configuration=configuration)
 
     def _batch_of_survivors(self, record: JobRecord, num_workers: int) -> int | None:
         """None: they keep the one that they have, or there is none that they can have."""
