@@ -141,7 +141,7 @@ class Converger:
             record.commanded.changed_s = self._now_s
 
     def _unbooked(self, record: JobRecord) -> tuple[str, ...]:
-        """Devices of its workers that have none of a booking, which does not wait for a job to go elsewhere."""
+        """Devices of its workers that have none of a booking: that does not wait for jobs to go elsewhere."""
         own, each = record.gang.members.devices, record.spec.devices_per_worker
         of_booking = [self._state.reserved.get(device) in self._state.bookings for device in own]
         workers = (slice(first, first + each) for first in range(0, len(own), each))
