@@ -12,11 +12,11 @@ from tests.core.fakes import node, spec
 
 from swell.core.node_failures import NUM_JOBS, WITHIN_S, failed_by_node
 from swell.core.state import JobFailure
-from swell.model.event import NodeCleared, NodeJoined, NodeLost, NodeWarned, Outcome
+from swell.model.event import NodeCleared, NodeJoined, NodeLost, NodeWarned, Outcome, ProfilingFailed
 from swell.model.job import JobSpec, Phase
 
-PROGRAMS, NODES = st.sampled_from("pqrs"), st.sampled_from(["n0", "n1", "n2"])
-FAILURES = st.lists(st.tuples(PROGRAMS, NODES), max_size=12).map(
+PROGRAMS, NODES, TRIALS = st.sampled_from("pqrs"), st.sampled_from(["n0", "n1", "n2"]), st.booleans()
+FAILURES = st.lists(st.tuples(PROGRAMS, NODES, TRIALS), max_size=12).map(
     lambda drawn: [JobFailure(0.0, f"job{place}", *one) for place, one in enumerate(drawn)]
 )
 RUNNING = st.dictionaries(PROGRAMS, st.integers(1, 9))
@@ -35,6 +35,7 @@ def test_only_jobs_that_failed_there_and_whose_program_fails_nowhere_else_speak_
         assert not found, "jobs do no better on other nodes"
     counted = Counter(by_id[job].program for job in found)
     assert all(num == 1 or program in running for program, num in counted.items())
+    assert all(by_id[job].program in running for job in found if by_id[job].is_of_trial)
 
 
 @given(FAILURES, RUNNING, PROGRAMS)
@@ -128,6 +129,20 @@ def test_failures_that_say_nothing_of_the_node_do_not_drain_it(why: str) -> None
         lab.drain()
         lab.now_s += WITHIN_S / 2 if why == "time" else 0.0
     assert lab.ill == []
+
+
+@pytest.mark.parametrize("runs_elsewhere", [True, False])
+def test_failed_trial_runs_count_if_their_script_runs_on_another_node(runs_elsewhere: bool) -> None:
+    lab, bad, _ = with_a_job_elsewhere()
+    entry = "well" if runs_elsewhere else "untried"
+    for number in range(NUM_JOBS):
+        assert lab.ill == []
+        lab.submit(job := f"job{number}", job_of(entry if runs_elsewhere else f"{entry}{number}"))
+        failed = ProfilingFailed(at_s=lab.now_s, job_id=job, message="raised", devices=(f"{bad}.0",))
+        lab.say(failed)
+        assert lab.phase(job) is Phase.FAILED
+        lab.drain()
+    assert lab.ill == ([bad] if runs_elsewhere else [])
 
 
 def test_a_failure_on_several_nodes_is_not_counted() -> None:

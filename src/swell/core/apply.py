@@ -49,8 +49,9 @@ def apply(state: HeadState, event: events.Event) -> None:
         handle = None if record.spec.fixed is None else OF_FIXED_JOBS.get(type(event))
         held = record.gang.held
         (handle or OF_JOBS[type(event)])(event, state, record)
-        if isinstance(event, events.GangEnded) and record.phase is Phase.FAILED:
-            note_failure(state, record, held)
+        if record.phase is Phase.FAILED and isinstance(event, events.GangEnded | events.ProfilingFailed):
+            held = held if isinstance(event, events.GangEnded) else event.devices
+            note_failure(state, record, held, is_of_trial=isinstance(event, events.ProfilingFailed))
         _note_set_aside(state, record)
         state.touch(record)
     else:

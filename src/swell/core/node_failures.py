@@ -19,7 +19,8 @@ def failed_by_node(failures: Sequence[JobFailure], node: str, running: Mapping[s
 
     A failure is the script's own if the same program has failed on another node, too: it does not count. Jobs
     of one program count once, unless that program runs on another node: a user may try a broken script again
-    and again. On other nodes more jobs must run than have failed.
+    and again. One that failed in its trial run, which is mostly the script's own fault, counts only then. On
+    other nodes more jobs must run than have failed.
 
     Args:
         failures: recent ones, on all nodes.
@@ -29,21 +30,24 @@ def failed_by_node(failures: Sequence[JobFailure], node: str, running: Mapping[s
     if sum(running.values()) <= len(elsewhere):
         return []
     own = [one for one in failures if one.node == node and one.program not in elsewhere]
+    own = [one for one in own if one.program in running or not one.is_of_trial]
     return list({one.job_id if one.program in running else one.program: one.job_id for one in own}.values())
 
 
-def note_failure(state: HeadState, record: JobRecord, held: Sequence[str]) -> None:
+def note_failure(
+    state: HeadState, record: JobRecord, held: Sequence[str], *, is_of_trial: bool = False
+) -> None:
     """The job failed with these devices. Its node is a suspect if it is the likely cause.
 
-    A job on several nodes is not counted: which of them was the cause is not known. Nor is one that failed in
-    its trial run, which is mostly the script's own fault.
+    A job on several nodes is not counted: which of them was the cause is not known.
     """
     nodes = {state.cluster.node_of.get(device, "") for device in held}
     if len(nodes) != 1 or "" in nodes:
         return
     (node,) = nodes
+    failure = JobFailure(state.now_s, record.id, _program(record), node, is_of_trial)
     recent = [one for one in state.failures if one.at_s > state.now_s - WITHIN_S]
-    state.failures = [*recent, JobFailure(state.now_s, record.id, _program(record), node)]
+    state.failures = [*recent, failure]
     is_known = any(cause.is_ill for cause in state.warned.get(node, ()))
     if is_known or sum(one.node == node for one in state.failures) < NUM_JOBS:
         return

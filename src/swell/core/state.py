@@ -48,6 +48,7 @@ class JobFailure(msgspec.Struct, frozen=True):
     job_id: str
     program: str  #: what it runs
     node: str
+    is_of_trial: bool = False
 
 
 class SlowStretch(msgspec.Struct):

@@ -83,6 +83,9 @@ class ProfilingFailed(JobEvent, frozen=True, kw_only=True):
     outcome: Outcome = Outcome.FAILED
     attempt: int = 0  #: of the `ProfileJob` that this answers
     is_taken: bool = False  #: no host had devices, or room, for it: no setback of the job, which waits
+    devices: tuple[
+        str, ...
+    ] = ()  #: that its workers had; none: it had no workers, or they were another job's
 
 
 class CancelRequested(JobEvent, frozen=True, kw_only=True):

@@ -137,7 +137,8 @@ class TrialQueue:
         for other in [other for other in self._queue.values() if other.request == failed.request]:
             self._leave_queue(other)
             job_id, attempt = other.command.job_id, other.command.attempt
-            self._runner.report(msgspec.structs.replace(failure, job_id=job_id, attempt=attempt))
+            told = msgspec.structs.replace(failure, job_id=job_id, attempt=attempt, devices=())
+            self._runner.report(told)
 
     def lose_host(self, host: str, why: str) -> None:
         """A host is gone, with the trial runs that it has not finished. Called before its processes' ends."""

@@ -349,7 +349,7 @@ class Trial(GangRuntime):
             message = f"the all-reduce of {part.num_workers} workers was not measured: {message}"
         self.gang.become(GangState.ENDED)
         outcome = Outcome.FAILED if running.is_fault else Outcome.LOST
-        self.report(not_profiled(self.command, outcome, message))
+        self.report(not_profiled(self.command, outcome, message, devices=running.devices))
 
     def _give_up(self, running: RunningPart, why: str, is_fault: bool = False) -> None:
         running.fail(why, is_fault)
@@ -362,10 +362,19 @@ def profiled(command: ProfileJob, profile: Profile) -> JobProfiled:
 
 
 def not_profiled(
-    command: ProfileJob, outcome: Outcome, message: str, is_taken: bool = False
+    command: ProfileJob,
+    outcome: Outcome,
+    message: str,
+    is_taken: bool = False,
+    devices: tuple[str, ...] = (),
 ) -> ProfilingFailed:
-    """`is_taken`: see `ProfilingFailed`."""
-    job_id, attempt = command.job_id, command.attempt
+    """`is_taken`, `devices`: see `ProfilingFailed`."""
     return ProfilingFailed(
-        at_s=0.0, job_id=job_id, message=message, outcome=outcome, attempt=attempt, is_taken=is_taken
+        at_s=0.0,
+        job_id=command.job_id,
+        message=message,
+        outcome=outcome,
+        attempt=command.attempt,
+        is_taken=is_taken,
+        devices=devices,
     )
