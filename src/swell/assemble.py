@@ -23,8 +23,9 @@ from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_stopped
 from swell.live.board import TurnResult, ViewBoard
 from swell.live.head_thread import HeadJournal, Site
+from swell.live.job_source import JobSource
 from swell.live.news import NO_ADDRESSES, Addresses
-from swell.live.platform import JobSource, Platform
+from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest, prune
 from swell.live.recovery import Replay, ReplayError, compare, load, replay
 from swell.live.submitter import JobFiles

@@ -16,7 +16,8 @@ from swell import __version__
 from swell.live.board import BoardChanges
 from swell.live.counters import PlatformCounts, PlatformValues
 from swell.live.job_checks import check_fixed, check_room
-from swell.live.platform import Platform, metric_history
+from swell.live.job_source import metric_history
+from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest, choose
 from swell.model.booking import Booking
 from swell.model.calendar import Calendar

@@ -14,8 +14,8 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.control_groups import check_sharing
 from swell.live.board import ViewBoard
+from swell.live.job_source import JobSource
 from swell.live.news import NO_ADDRESSES, Addresses
-from swell.live.platform import JobSource
 from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.quota import NO_QUOTAS, Quotas

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
@@ -18,8 +17,7 @@ import msgspec
 from swell import __version__
 from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
-from swell.live.board import BoardChanges, ViewBoard
-from swell.live.clock import LocalClock, followed, shown_job, shown_story, suspected
+from swell.live.clock import LocalClock, followed, suspected
 from swell.live.counters import PlatformValues
 from swell.live.head_thread import Executor, HeadThread, Site
 from swell.live.job_checks import (
@@ -34,19 +32,19 @@ from swell.live.job_checks import (
     with_named_kinds,
     with_predecessors,
 )
+from swell.live.job_source import JobSource
+from swell.live.platform_warnings import disk_warning, policy_warnings
 from swell.live.pruning import PruneRequest, PruneThread
 from swell.live.submitter import ALPHABET, JobFiles, PendingSubmission, Submitter
 from swell.live.watches import ABOUT_QUOTAS, Space, SpaceWatch
 from swell.live.webhooks import Webhooks
 from swell.model.booking import Booking
-from swell.model.calendar import Calendar
 from swell.model.deadline_state import deadline_state
 from swell.model.errors import (
     BookingRefused,
     InvalidInput,
     NodeInUse,
     UnknownBooking,
-    UnknownJob,
     UnknownNode,
     WrongPhase,
 )
@@ -58,7 +56,6 @@ from swell.model.event import (
     DeadlineChangeAsked,
     DifferencesAccepted,
     HoldRequested,
-    JobSubmitted,
     KindAllowed,
     NodeCleared,
     NodeWarned,
@@ -66,34 +63,19 @@ from swell.model.event import (
     ResumeRequested,
 )
 from swell.model.job import PLAIN, Elasticity, JobSpec, Origin, Phase
-from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
-from swell.model.job_sums import (
-    HeldTime,
-    JobHistory,
-    OutcomePeriod,
-    UsageGroup,
-    UsagePart,
-    UsageReport,
-    report_of,
-)
+from swell.model.job_query import JobQuery
 from swell.model.names import KIND_RULE, is_kind
-from swell.model.quantities import format_bytes
 from swell.model.quota import NO_CLAIMS, Claims, TenantDevices, devices_of_tenants
-from swell.model.target import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.throughput import JobThroughput
-from swell.model.usage import DeviceReading, GangUsage, total_reading, total_usage
+from swell.model.usage import GangUsage, total_usage
 from swell.model.view import (
     ClusterView,
     JobView,
-    MetricCurve,
-    MetricHistory,
     NodeView,
     PrunedJob,
-    Story,
     SubmitResult,
     keeps_devices,
 )
-from swell.store.curves import CurvePoint
 from swell.store.journal import JournalHistory, SqlJournal
 from swell.wire.job_inputs import NO_INPUTS, JobInputs
 
@@ -103,152 +85,8 @@ ChangeAsked = HoldRequested | ResumeRequested | DifferencesAccepted | PriorityCh
 DRAINED = "drained, until `swell nodes drain --undo`"
 REMOVED = "being removed"
 
-#: Jobs shown where the beginning of an id could be that of any of them.
-NUM_CANDIDATES = 6
 #: Ended jobs of a name of which it is looked how long they took.
 NUM_LEARNT = 20
-#: Lengths of a period of history that are chosen from, where none is given.
-MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60.0, 3600.0, 86400.0, 7 * 86400.0
-LENGTHS_S = (5 * MINUTE_S, HOUR_S, DAY_S, WEEK_S)
-#: Columns of a metric's history, and the fields of its tallies.
-COLUMNS = {
-    name: name for name in ("first_step", "last_step", "num_workers", "count", "mean", "min", "max", "last")
-}
-COLUMNS |= {"not_finite": "num_odd"}
-#: More than these, and the next longer ones are chosen.
-MANY_PERIODS = 48
-
-
-class JobSource:
-    """Looks up jobs on the board and in the archive, in calendar time. Calls come from any thread."""
-
-    def __init__(
-        self,
-        board: ViewBoard,
-        store: SqlJournal,
-        readings: Callable[[], Mapping[str, DeviceReading]] = dict,
-    ) -> None:
-        """`readings`: tells what devices do now, by their ids."""
-        self._board, self._store, self._readings = board, store, readings
-
-    def _shown(self, view: JobView) -> JobView:
-        """The view with calendar times, and with what its devices do."""
-        read = self._readings()
-        reading = total_reading(read[device] for device in view.devices if device in read)
-        return msgspec.structs.replace(shown_job(view, self._board.calendar), reading=reading)
-
-    def submission(self, job_id: str) -> JobSubmitted:
-        """Return the job's submission, with its spec as submitted. Raises UnknownJob."""
-        found = self._store.submission(self.found(job_id).id)
-        if found is None:
-            raise UnknownJob(f"how job {job_id!r} was submitted is not known; submit it with `swell submit`")
-        return found
-
-    def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:
-        """Jobs that match the query, oldest first, with calendar times.
-
-        Args:
-            before: id of a job; only jobs that were submitted earlier. Empty: all.
-
-        Raises:
-            UnknownJob: there is no job `before`.
-        """
-        calendar = self._board.calendar
-        query = msgspec.structs.replace(
-            _in_head_time(query, calendar), before=place(self.found(before)) if before else None
-        )
-        found = {view.id: view for view in self._board.jobs(query.matches, query.limit)}
-        if not query.phases or any(phase.is_end for phase in query.phases):
-            found |= {view.id: view for view in self._store.find(query)}  # one may have ended since
-        return [shown_job(view, calendar) for view in newest(list(found.values()), query.limit)]
-
-    def candidates(self, wanted: str) -> list[JobView]:
-        """The job with this id; else the newest with this name; else a few whose ids begin with it."""
-        exact = self.find(wanted)
-        found = [exact] if exact else self._board.jobs(lambda view: view.name == wanted, 1)
-        if not exact and (ended := self._store.named(wanted)):
-            found = newest([*found, ended], 1)
-        if not found:
-            begun = self._board.jobs(lambda view: view.id.startswith(wanted), NUM_CANDIDATES)
-            begun += self._store.begun(wanted, NUM_CANDIDATES)
-            found = list({view.id: view for view in begun}.values())[:NUM_CANDIDATES]
-        return [self._shown(view) for view in found]
-
-    def count_jobs(self) -> dict[Phase, int]:
-        """Number of jobs in each phase, including archived jobs."""
-        open_jobs = Counter(view.phase for view in self._board.views())
-        return dict(open_jobs + Counter(self._store.count()))
-
-    def job(self, job_id: str) -> JobView:
-        """The job, with calendar times. Raises UnknownJob."""
-        return self._shown(self.found(job_id))
-
-    def found(self, job_id: str) -> JobView:
-        """Return the view of a job, in head time. Raises UnknownJob."""
-        view = self.find(job_id)
-        if view is None and self._store.pruned_s(job_id) is not None:
-            raise UnknownJob(f"job {job_id!r} has ended and was pruned: nothing of it is kept")
-        if view is None:
-            raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists all jobs")
-        return view
-
-    def find(self, job_id: str) -> JobView | None:
-        """Return the view of a job, in head time; None if there is no such job, or none any more."""
-        return self._board.job(job_id) or self._store.job(job_id)
-
-    def stories(self, job_id: str) -> list[Story]:
-        """Decisions about the job, and webhooks that failed, oldest first. Raises UnknownJob."""
-        self.found(job_id)
-        return [shown_story(story, self._board.calendar) for story in self._store.stories(job_id)]
-
-    def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
-        """What became of jobs after a turn, with calendar times, ended ones too; see `ViewBoard.changes`.
-
-        Of `archived` those are left that were pruned.
-        """
-        calendar, found = self._board.calendar, self._board.changes(since, also)
-        ended = {job_id: self._store.job(job_id) for job_id in found.archived}
-        views = [*found.views, *(view for view in ended.values() if view is not None)]
-        return found._replace(
-            views=[shown_job(view, calendar) for view in views],
-            archived=[job_id for job_id, view in ended.items() if view is None],
-            stories=[(job_id, shown_story(story, calendar)) for job_id, story in found.stories],
-        )
-
-    def wait_for_news(self, since: int, most_s: float) -> bool:
-        """See `ViewBoard.wait_for_news`."""
-        return self._board.wait_for_news(since, most_s)
-
-    # ------------------------------------------------------------ sums and curves
-    def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
-        """Ended jobs that match the query, added up by the time of their end; see `add_up`."""
-        return add_up(self._store, self._board.calendar, query, period_s, origin_s)
-
-    def usage(self, by: UsageGroup, parts: Sequence[UsagePart], user: str | None) -> UsageReport:
-        """Device time of all jobs, pruned ones too.
-
-        Args:
-            user: whose jobs count, the owner's is empty; None: those of all.
-        """
-        ahead_s = self._board.calendar.offset_s
-        held = {view.id: HeldTime.of(view) for view in self._board.jobs(lambda one: user in (None, one.user))}
-        ended = self._store.device_time(parts[0][0] - ahead_s, parts[-1][1] - ahead_s)
-        for job in ended:  # it may have ended since
-            held.pop(job.id, None)
-        jobs = (job for job in (*held.values(), *ended) if user in (None, job.user))
-        return report_of(jobs, by, parts, ahead_s)
-
-    def metrics(
-        self, job_id: str, names: Collection[str] = (), since_s: float | None = None
-    ) -> MetricHistory:
-        """What the job has reported, with calendar times. Raises UnknownJob.
-
-        Args:
-            names: only these; none: all.
-            since_s: without points before this calendar time.
-        """
-        curves = self._store.curves(self.found(job_id).id, names)
-        return metric_history(curves, self._board.calendar, since_s)
 
 
 class Platform(JobSource):
@@ -723,48 +561,16 @@ class Platform(JobSource):
         return followed(calendar.step_s, self._clock.now_s() - stepped_s)
 
     def _warnings(self, space: Space | None, nodes: Sequence[NodeView]) -> dict[str, str]:
-        """Return what an operator is to be warned of now, by what it is about.
-
-        Args:
-            space: for files of jobs; None: their disk does not answer.
-        """
-        warnings = dict(self.remarks)
-        if lack := self._lack_of_neighbours(nodes):
-            warnings[ABOUT_SHARES] = lack
-        if self._core.makes_promises and (crowded := [node for node in nodes if _is_crowded(node)]):
-            warnings[ABOUT_PROMISES] = _told_of_whole_cores(self._site.policy, crowded)
-        num_failed, failed = self._core.failed_plans
-        if failed is not None:
-            of_kind = f" for kind {failed.kind}" if failed.kind else ""
-            warnings["plan"] = (
-                f"no plan could be made{of_kind}, {num_failed} times in a row, and the last one is followed: "
-                f"{failed.why}; `swell doctor` shows the trace"
-            )
-        if self._head.quotas.why:
-            warnings[ABOUT_QUOTAS] = self._head.quotas.why
-        if self._journal.why:
-            warnings["journal"] = f"the platform stands still, jobs that run train on: {self._journal.why}"
-        if space is None:
-            warnings["disk"] = (
-                f"{self._disk.path} does not answer: jobs train on, and their checkpoints, logs and starts "
-                "wait for it; look after its file server"
-            )
-        elif space.free < (limit := self._site.retention.min_free_bytes):
-            warnings["disk"] = (
-                f"only {format_bytes(space.free)} are free on the disk of {self._disk.path}, "
-                f"less than min_free_bytes={limit}: make room (`swell admin prune`), or lower the setting"
-            )
-        return warnings
-
-    def _lack_of_neighbours(self, nodes: Sequence[NodeView]) -> str:
-        """Why a policy that divides cores divides none; empty: it does, or is no such policy."""
-        if any(map(_is_crowded, nodes)) or not nodes or not self._core.domain.shares_cores:
-            return ""
-        return (
-            f"policy {self._site.policy} divides the cores that jobs of a node share, and here each device "
-            "has a core of its own: shares change nothing while a worker uses one core; give `swell up` more "
-            "devices than cores, as --devices cpu:4 --cores 2"
-        )
+        """Return what an operator is to be warned of now, by what it is about."""
+        stall = f"the platform stands still, jobs that run train on: {self._journal.why}"
+        warnings = {
+            **self.remarks,
+            **dict(policy_warnings(self._core, self._site.policy, nodes)),
+            ABOUT_QUOTAS: self._head.quotas.why,
+            "journal": stall if self._journal.why else "",
+            "disk": disk_warning(self._disk.path, space, self._site.retention.min_free_bytes),
+        }
+        return {about: text for about, text in warnings.items() if text}
 
     def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
         """Devices held and allowed, by tenant with a quota and kind of device. Cheap if no tenant has one."""
@@ -795,63 +601,3 @@ class Platform(JobSource):
                 for view in views
             ),
         )
-
-
-def _is_crowded(node: NodeView) -> bool:
-    return node.cores is not None and node.cores < len(node.devices)
-
-
-def _told_of_whole_cores(policy: str, crowded: Sequence[NodeView]) -> str:
-    """What becomes of slots beyond the cores where deadlines are promised."""
-    num_slots = sum(len(node.devices) for node in crowded)
-    num_whole = sum(max(1, math.floor(node.cores or 0.0)) for node in crowded)
-    return (
-        f"policy {policy} promises deadlines, and {num_slots} devices share fewer cores: while a deadline is "
-        f"promised, {num_whole} of them are used, so that each worker has a core; else all are"
-    )
-
-
-def _in_head_time(query: JobQuery, calendar: Calendar) -> JobQuery:
-    since_s, until_s = query.since_s, query.until_s
-    return msgspec.structs.replace(
-        query,
-        since_s=None if since_s is None else since_s - calendar.offset_s,
-        until_s=None if until_s is None else until_s - calendar.offset_s,
-    )
-
-
-def add_up(
-    store: SqlJournal, calendar: Calendar, query: JobQuery, period_s: float | None, origin_s: float
-) -> JobHistory:
-    """Sum up ended jobs in periods of equal length from `origin_s` on; times are calendar times.
-
-    Args:
-        period_s: length of a period; None: one that suits the time that the jobs span.
-    """
-    query = _in_head_time(query, calendar)
-    ends_s = store.span(query)
-    if ends_s is None:
-        return JobHistory(period_s=period_s or LENGTHS_S[0])
-    if period_s is None:
-        most_s = (ends_s[1] - ends_s[0]) / MANY_PERIODS
-        period_s = next((length_s for length_s in LENGTHS_S if most_s <= length_s), WEEK_S)
-    found = store.add_up(query, period_s, origin_s - calendar.offset_s)
-    periods = [
-        OutcomePeriod(begin_s=origin_s + number * period_s, outcome=found[number]) for number in sorted(found)
-    ]
-    return JobHistory(period_s=period_s, periods=tuple(periods))
-
-
-def metric_history(
-    curves: Mapping[str, Sequence[CurvePoint]], calendar: Calendar, since_s: float | None
-) -> MetricHistory:
-    """Return the history of metrics in calendar time, without reports before `since_s`."""
-    series = []
-    for name, points in curves.items():
-        timed = [(calendar.time_of(point.at_s), point.tally) for point in points]
-        late = [(at_s, tally) for at_s, tally in timed if since_s is None or at_s >= since_s]
-        columns = {column: [getattr(tally, told) for _, tally in late] for column, told in COLUMNS.items()}
-        if points:
-            reduction, times_s = points[-1].tally.reduction, [at_s for at_s, _ in late]
-            series.append(MetricCurve(name=name, reduction=reduction, at_s=times_s, **columns))
-    return MetricHistory(series=series)
