@@ -182,7 +182,7 @@ def _time_turns(platform: Platform) -> list[float]:
     """Filled with what passes between two looks at the inbox, from the first that finds events on."""
     turns_s: list[float] = []
     inbox, begun_s = platform._inbox, [0.0]
-    take = inbox.take
+    take = inbox.take_batch
 
     def timed(until_s: float | None) -> list[AnyEvent]:
         if begun_s[0]:
@@ -191,7 +191,7 @@ def _time_turns(platform: Platform) -> list[float]:
         begun_s[0] = time.perf_counter() if events else 0.0
         return events
 
-    inbox.take = timed  # type: ignore[method-assign]
+    inbox.take_batch = timed  # type: ignore[method-assign]
     return turns_s
 
 

@@ -9,7 +9,7 @@ from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
 from swell.api.user_list import TenantLimits, UserList, parse_quotas, refuse_unkept, set_quotas
-from swell.live import head_thread
+from swell.live import head_queue
 from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput
 from swell.model.quota import NO_CLAIMS, Claims, Quota, TenantDevices
@@ -78,7 +78,7 @@ def test_a_running_job_gives_back_what_it_was_lent_in_one_resize(
     tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As soon as the tenant whose claim it is has a job."""
-    monkeypatch.setattr(head_thread, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(head_queue, "LOOK_EVERY_S", 0.05)
     with on_stage(tmp_path / "state") as stage:
         users, job = UserList(stage.folder.path), stage.run(script, tenant="ana", steps=100_000)
         until(lambda: stage.client.job(job).workers == 2)

@@ -21,7 +21,7 @@ from swell.executors.controller.command_queue import unknown
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import GangSettings
-from swell.live.head_thread import fold_reports
+from swell.live.head_queue import fold_reports
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import AnyEvent, Event, JobProfiled, JobSubmitted, NodeJoined, StepsReported, Woke
 from swell.model.job import EndCondition, Phase

@@ -14,7 +14,7 @@ from tests.core.fakes import core_of, node, strict
 from tests.examples import share_of_examples
 
 from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, LocalClock, shown_job
-from swell.live.head_thread import LOOK_EVERY_S
+from swell.live.head_queue import LOOK_EVERY_S
 from swell.model.event import AnyEvent, JobSubmitted, NodeJoined, Opened
 
 DAY_S = 86_400.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.live import clock, head_thread
+from swell.live import clock, head_queue
 from swell.live.clock import LocalClock
 from swell.live.recovery import compare, replay
 from swell.model.event import ClockStepped
@@ -22,7 +22,7 @@ STEP_S = 600.0
 def test_a_deadline_follows_a_clock_that_stays_as_it_was_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_thread, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(head_queue, "LOOK_EVERY_S", 0.01)
     ahead_s = 0.0
     clocks = LocalClock(wall_s=lambda: time.time() + ahead_s)
     platform, journal = new_platform(tmp_path, Hands(), clocks=clocks)

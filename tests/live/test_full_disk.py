@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.live import head_thread, watches
+from swell.live import head_queue, head_thread, watches
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.pruning import HistoryLimits
@@ -91,7 +91,7 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
     assert f"{tmp_path} does not answer: jobs train on" in cluster.warnings["disk"] and not cluster.disk_bytes
 
     with pytest.MonkeyPatch.context() as patch:  # a stop that the disk is too slow for: it comes late
-        patch.setattr(head_thread, "TAKEN_WITHIN_S", 0.01)
+        patch.setattr(head_queue, "TAKEN_WITHIN_S", 0.01)
         hands.is_obedient = False
         journal.answers.clear()
         with pytest.raises(Unavailable, match="may or may not stop"):

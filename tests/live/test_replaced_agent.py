@@ -65,7 +65,7 @@ def test_what_the_killed_agent_has_told_counts_first(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
         job_id = run_job(platform)
-        platform._inbox.consult(lambda: None)  # no turn is under way
+        platform._inbox.call_between_turns(lambda: None)  # no turn is under way
         with platform._inbox._changed:  # the head sees both at once
             hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
             replace(hands)

@@ -16,7 +16,7 @@ from tests.examples import fewer_if_quick
 
 from swell.live import submitter
 from swell.live.clock import HeadClock
-from swell.live.head_thread import HeadQueue
+from swell.live.head_queue import HeadQueue
 from swell.live.submitter import JobFiles, Submitter
 from swell.model.errors import InvalidJob, KeyInUse, Unavailable, WrongPhase
 from swell.model.event import CancelRequested, JobSubmitted, Outcome, Woke
@@ -79,7 +79,7 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
                 )
     finally:
         has_ended.set()
-        inbox.put(Woke(at_s=0.0))
+        inbox.put_event(Woke(at_s=0.0))
         head.join(PATIENCE_S)
     assert not strangers & {result.id for result in found}
     new = [result.id for result in found if result.is_new]
@@ -90,10 +90,10 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
 
 def _play_head(inbox: HeadQueue, known: Known, has_ended: threading.Event) -> None:
     while not has_ended.is_set():
-        for event in inbox.take(None):
+        for event in inbox.take_batch(None):
             if isinstance(event, JobSubmitted):
                 known.events[event.job_id] = event
-        inbox.settle([])
+        inbox.answer_requests([])
 
 
 def test_the_same_key_is_the_same_job_for_ever(tmp_path: Path) -> None:

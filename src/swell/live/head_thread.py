@@ -9,11 +9,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -23,6 +22,7 @@ from swell.live.board import TurnResult, ViewBoard
 from swell.live.clock import HeadClock, LocalClock
 from swell.live.counters import PlatformCounts, Turn
 from swell.live.forked_call import ForkedCall
+from swell.live.head_queue import HeadQueue
 from swell.live.news import NewsSource, node_news
 from swell.live.pruning import HistoryLimits
 from swell.live.recovery import BatchGuard, changes_again, differences, digest, explained_jobs, load, replay
@@ -34,47 +34,22 @@ from swell.model.errors import Unavailable, Unwritable
 from swell.model.event import (
     AnyEvent,
     DrainRequested,
-    Event,
-    EventSetAside,
-    JobEvent,
-    JobProfiled,
-    JobSubmitted,
     NodeEndKnown,
     NodeWarned,
     Opened,
     Outcome,
     ProfilingFailed,
     RunningWork,
-    StepsReported,
     Woke,
 )
 from swell.model.node import Node
-from swell.model.quantities import span
 from swell.model.quota import Claims
-from swell.model.report_folding import can_fold, fold
 from swell.model.usage import DeviceReading
 from swell.model.view import JobView
 from swell.store.journal import JournalHistory, SqlJournal, packed
 
 #: `down` waits so long for checkpoints before it ends the processes anyway.
 DRAIN_S = 60.0
-#: A request is answered once it is in the journal; that takes milliseconds.
-TAKEN_WITHIN_S = 10.0
-#: A question is answered between two turns of the head, which take milliseconds.
-ANSWERED_WITHIN_S = 10.0
-#: Progress alone wakes the head at most so often: the journal stays small.
-REPORTS_WAIT_S = 1.0
-#: A wait ends so often without an event: the machine may have been asleep, or its clock may have been set.
-LOOK_EVERY_S = 2.0
-
-#: The result of a trial run waits so long: then one plan is made for all that came meanwhile. With thousands
-#: of open jobs a plan takes milliseconds, for one newcomer or for ten.
-RESULTS_WAIT_S = 0.05
-#: Without the others, these lead to no plan at once.
-PLANLESS = (JobSubmitted, StepsReported, JobProfiled)
-
-
-Answer = TypeVar("Answer")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -87,8 +62,6 @@ RETRY_S = 0.5
 FOLD_AFTER = 500
 FOLD_AFTER_S, TIMES_A_FOLD = 2.0, 20
 FOLD_AGAIN_AFTER = 50
-
-CANNOT_HANDLE = "the scheduler could not handle this request, which was set aside and changes nothing"
 
 log = logging.getLogger("swell.platform")
 
@@ -143,216 +116,6 @@ class Executor(Protocol):
 
     def want_devices(self, num: int) -> None:
         """Say how many devices open jobs could use together. Called when that number changes."""
-
-
-# ---------------------------------------------------------------- where events wait
-class HeadQueue:
-    """Events in order of arrival. Progress reports of one gang are folded into one.
-
-    When another agent has come, the events of the one before are taken before what it runs.
-    """
-
-    def __init__(self, clock: HeadClock) -> None:
-        self._clock = clock
-        self._changed = threading.Condition()
-        self._events: list[AnyEvent] = []
-        self._found: tuple[RunningWork, float] | None = None  #: what another agent runs, and since when
-        self.found: tuple[RunningWork, float] | None = None  #: likewise, once all that came before is taken
-        self._is_urgent = False
-        self._questions: list[tuple[Callable[[], None], Future[Any]]] = []  #: to be answered between turns
-        self._due_s: float | None = None  #: when those are taken that are not urgent
-        self._requests: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event still waits
-        self._taken: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event is in the turn under way
-        self._is_closed = False
-
-    def put(self, event: AnyEvent) -> None:
-        """Thread-safe. A progress report alone wakes the scheduler only after `REPORTS_WAIT_S`.
-
-        That of a gang's first step does at once: the loss before anything is learnt is what later ones are
-        compared with, and folded with another report it would be lost. Results of trial runs wait for each
-        other.
-        """
-        with self._changed:
-            self._events.append(event)
-            if isinstance(event, JobProfiled):
-                wait_s = RESULTS_WAIT_S
-            elif isinstance(event, StepsReported) and not _is_first(event):
-                wait_s = REPORTS_WAIT_S
-            else:
-                self._is_urgent = True
-                self._changed.notify()
-                return
-            due_s = self._clock.now_s() + wait_s
-            if self._due_s is None or due_s < self._due_s:
-                self._due_s = due_s
-                self._changed.notify()
-
-    def find(self, work: RunningWork) -> None:
-        """Another agent has come, which runs this."""
-        with self._changed:
-            self._found, self._is_urgent = (work, self._clock.now_s()), True
-            self._changed.notify()
-
-    def ask(self, event: AnyEvent, doubt: str) -> bool:
-        """Put an event and wait until it is in the journal, and handled; False if it was stale.
-
-        Many requests share one batch, and so one write.
-
-        Args:
-            doubt: what is not known if it is not taken in time.
-
-        Raises:
-            Unavailable: it was not, or the head has ended.
-        """
-        return self.heard(self.request(event), doubt)
-
-    def request(self, event: AnyEvent) -> Future[bool]:
-        """Put an event; what is returned is for `heard`. Raises Unavailable: the head has ended."""
-        receipt: Future[bool] = Future()
-        with self._changed:
-            if self._is_closed:
-                raise _closed()
-            self._requests.append((event, receipt))
-            self.put(event)
-        return receipt
-
-    def heard(self, receipt: Future[bool], doubt: str) -> bool:
-        """Wait as `ask` does for an event that was put."""
-        try:
-            return receipt.result(TAKEN_WITHIN_S)
-        except TimeoutError as error:
-            raise Unavailable(
-                f"{doubt}: the scheduler did not take it within {span(TAKEN_WITHIN_S)}; look at daemon.log "
-                "and `swell jobs` before you ask again"
-            ) from error
-
-    def consult(self, answer: Callable[[], Answer]) -> Answer:
-        """Return what the head's thread answers between two turns.
-
-        Raises Unavailable, if a turn takes too long or the head has ended, and whatever `answer` raises: the
-        head goes on.
-        """
-        asked: Future[Answer] = Future()
-
-        def settle() -> None:
-            if not asked.set_running_or_notify_cancel():
-                return
-            try:
-                asked.set_result(answer())
-            except Exception as error:  # noqa: BLE001 - the thread that asked raises it
-                asked.set_exception(error)
-
-        with self._changed:  # nothing has happened: no event is taken early
-            if self._is_closed:
-                raise _closed()
-            self._questions.append((settle, asked))
-            self._changed.notify()
-        try:
-            return asked.result(ANSWERED_WITHIN_S)
-        except TimeoutError:
-            if not asked.cancel():  # it is being answered
-                return asked.result()
-            raise Unavailable(
-                f"the scheduler was busy for {span(ANSWERED_WITHIN_S)} and did not answer; nothing was "
-                "changed: ask again"
-            ) from None
-
-    def answer_all(self) -> None:
-        """Answer what other threads have asked, while the head stands."""
-        with self._changed:
-            questions, self._questions = self._questions, []
-        for settle, _ in questions:
-            settle()
-
-    def settle(self, ignored: Iterable[Event], set_aside: Iterable[EventSetAside] = ()) -> None:
-        """The turn is over: answer the requests whose events it took; those `ignored` were stale.
-
-        A request that was set aside fails, but for a submission: its job is there, and tells why it failed.
-        """
-        with self._changed:
-            taken, self._taken = self._taken, []
-        stale = {id(event) for event in ignored}
-        faults = {id(one.event): one.why for one in set_aside if not isinstance(one.event, JobSubmitted)}
-        for event, receipt in taken:
-            if (why := faults.get(id(event))) is not None:
-                receipt.set_exception(Unavailable(f"{CANNOT_HANDLE}: {why}; `swell doctor` shows more"))
-            else:
-                receipt.set_result(id(event) not in stale)
-
-    def close(self) -> None:
-        """The head takes no more: all that wait for it, and all who come later, are told so."""
-        with self._changed:
-            self._is_closed = True
-            waiting = [*self._taken, *self._requests, *self._questions]
-            self._taken, self._requests, self._questions = [], [], []
-        for _, receipt in waiting:
-            receipt.set_exception(_closed())
-
-    def take(self, until_s: float | None) -> list[AnyEvent]:
-        """All that is there, by `at_s`, as soon as there is anything to do.
-
-        Empty at `until_s`, when the head is consulted, and after LOOK_EVERY_S.
-        """
-        with self._changed:
-            while not self._is_urgent:
-                if self._questions:
-                    return []
-                dues_s = [due_s for due_s in (until_s, self._due_s) if due_s is not None]
-                wait_s = min(dues_s) - self._clock.now_s() if dues_s else LOOK_EVERY_S
-                if wait_s <= 0:
-                    break
-                if not self._changed.wait(min(wait_s, LOOK_EVERY_S)) and wait_s >= LOOK_EVERY_S:
-                    return []
-            taken = self._take_due()
-            self.found, self._found = self._found or self.found, None
-            self._taken += self._requests
-            self._requests = []
-            self._is_urgent = False
-        return sorted(fold_reports(taken), key=lambda event: event.at_s)
-
-    def _take_due(self) -> list[AnyEvent]:
-        """All; but results of trial runs stay until they are due where what is urgent needs no plan."""
-        events, self._events = self._events, []
-        is_due = self._found is not None or (self._due_s is not None and self._clock.now_s() >= self._due_s)
-        if is_due or not self._is_urgent or not all(isinstance(event, PLANLESS) for event in events):
-            self._due_s = None
-            return events
-        self._events = [event for event in events if isinstance(event, JobProfiled)]
-        if not self._events:
-            self._due_s = None
-        return [event for event in events if not isinstance(event, JobProfiled)]
-
-
-def _closed() -> Unavailable:
-    return Unavailable(
-        "the platform is stopping, or has failed, and takes no more requests; start it with `swell up` and "
-        "send the request again: a submission under the same key is taken once"
-    )
-
-
-def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:
-    """The same events, with a gang's reports that nothing else of its job separates made one."""
-    folded: list[AnyEvent] = []
-    latest: dict[str, int] = {}  # job -> where its latest report is, unless something came after it
-    for event in events:
-        if not isinstance(event, StepsReported):
-            if isinstance(event, JobEvent):
-                latest.pop(event.job_id, None)
-            folded.append(event)
-            continue
-        place = latest.get(event.job_id)
-        earlier = folded[place] if place is not None else None
-        if place is not None and isinstance(earlier, StepsReported) and can_fold(earlier, event):
-            folded[place] = fold(earlier, event)
-        else:
-            latest[event.job_id] = len(folded)
-            folded.append(event)
-    return folded
-
-
-def _is_first(report: StepsReported) -> bool:
-    """Whether the report is of the first step that a gang makes at its size."""
-    return report.brings_steps and report.step_s is None and report.loss is not None
 
 
 # ---------------------------------------------------------------- the journal as the head writes it
@@ -571,7 +334,7 @@ class HeadThread:
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
         now_s = self.clock.now_s()
-        work = self._executor.start(self._hear, self.inbox.find)
+        work = self._executor.start(self._hear, self.inbox.put_replacement)
         opened = Opened(
             at_s=self.started_s,
             policy=self._site.policy,
@@ -580,7 +343,7 @@ class HeadThread:
             calendar_offset_s=self.clock.calendar_offset_s,
             kinds=tuple(dict.fromkeys(node.kind for node in self._site.nodes)),
         )
-        self.inbox.put(opened)
+        self.inbox.put_event(opened)
         self._adopt(work, now_s)
         self._watch(self.board.views(), ())
         self._executor.want_devices(self._demand.num_devices)
@@ -588,7 +351,7 @@ class HeadThread:
     def _watch(self, changed: Sequence[JobView], ended: Sequence[JobView]) -> bool:
         """Put before the head what jobs are to hear that follow others; whether other devices are wanted."""
         for event in self._followers.look(changed, ended, self.clock.now_s()):
-            self.inbox.put(event)
+            self.inbox.put_event(event)
         return self._demand.note(changed, ended)
 
     def _adopt(self, work: RunningWork, now_s: float) -> None:
@@ -597,7 +360,7 @@ class HeadThread:
         Trial runs whose answer is of no use are ended.
         """
         for event in differences(self._core, self._site.nodes, work, now_s):
-            self.inbox.put(event)
+            self.inbox.put_event(event)
         changes = changes_again(self._core, work)
         commands, alive = [*changes, *self._core.under_way()], explained_jobs(self._core, work)
         awaited = {command.job_id for command in commands if isinstance(command, ProfileJob)}
@@ -628,10 +391,10 @@ class HeadThread:
             self._end_turn(self._turn)
             self._turn = None
         while not self._is_over():
-            self.inbox.answer_all()
+            self.inbox.answer_questions()
             self.journal.end_fold()
-            if self.inbox.found is not None:  # and all that was taken is handled
-                found, self.inbox.found = self.inbox.found, None
+            if self.inbox.replacement is not None:  # and all that was taken is handled
+                found, self.inbox.replacement = self.inbox.replacement, None
                 self._adopt(*found)
             if batch := self._take():
                 return batch
@@ -642,7 +405,7 @@ class HeadThread:
         dues_s = [due_s for due_s in (self._wake_s, self._drain_until_s) if due_s is not None]
         for node in self._join_tests.due(self._core, self.clock.now_s()):
             self._executor.test_node(node.name, node.devices)
-        batch = [*map(self._join_tests.marked, self.inbox.take(min(dues_s) if dues_s else None))]
+        batch = [*map(self._join_tests.marked, self.inbox.take_batch(min(dues_s) if dues_s else None))]
         now_s = self.clock.now_s()
         if self._wake_s is not None and now_s >= self._wake_s:
             self._wake_s = None
@@ -682,7 +445,7 @@ class HeadThread:
         self.board.post(news)
         if self._watch(news.changed, news.ended):
             self._executor.want_devices(self._demand.num_devices)
-        self.inbox.settle(self._core.ignored, self._core.set_aside)
+        self.inbox.answer_requests(self._core.ignored, self._core.set_aside)
         self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self.clock.now_s() + DRAIN_S
@@ -708,14 +471,16 @@ class HeadThread:
         event = msgspec.structs.replace(event, at_s=self.clock.of_boot_s(event.at_s))
         if isinstance(event, NodeWarned | NodeEndKnown) and event.until_s is not None:
             event = msgspec.structs.replace(event, until_s=self.clock.of_boot_s(event.until_s))
-        self.inbox.put(event)
+        self.inbox.put_event(event)
 
     def stop(self) -> None:
         """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""
         self._is_stopping = True
         self.journal.stop()
         try:
-            self.inbox.ask(DrainRequested(at_s=self.clock.now_s()), "the platform may or may not stop")
+            self.inbox.put_and_wait(
+                DrainRequested(at_s=self.clock.now_s()), "the platform may or may not stop"
+            )
         except Unavailable:
             self.journal.go_on()
             raise

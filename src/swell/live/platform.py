@@ -161,7 +161,7 @@ class Platform(JobSource):
 
         Raises Unavailable if the head does not come to the end of a turn.
         """
-        return self._inbox.consult(self._core.save)
+        return self._inbox.call_between_turns(self._core.save)
 
     def throughput(self, job_id: str) -> JobThroughput | None:
         """The curve of a job that has not ended; None if it has no profile, or has ended.
@@ -169,12 +169,16 @@ class Platform(JobSource):
         Raises UnknownJob; Unavailable if the head does not come to the end of a turn.
         """
         found = self.found(job_id)
-        return None if found.phase.is_end else self._inbox.consult(lambda: self._core.throughput(found.id))
+        return (
+            None
+            if found.phase.is_end
+            else self._inbox.call_between_turns(lambda: self._core.throughput(found.id))
+        )
 
     def _ask(self, event: AnyEvent, doubt: str) -> bool:
-        """Hand an event to the head; False if it was stale. Raises Unavailable, see `HeadQueue.ask`."""
+        """Hand an event to the head; False if it was stale. Raises Unavailable."""
         self._journal.refuse_while_stalled()
-        return self._inbox.ask(event, doubt)
+        return self._inbox.put_and_wait(event, doubt)
 
     # ------------------------------------------------------------ jobs
     def submit(
@@ -480,8 +484,8 @@ class Platform(JobSource):
             while not new or new in known:
                 new = f"b-{''.join(secrets.choice(ALPHABET) for _ in range(4))}"
             booking = msgspec.structs.replace(booking, id=new, kind=kind)
-            receipt = self._inbox.consult(partial(self._weigh, booking))
-            self._inbox.heard(receipt, f"booking {new!r} may or may not have been made")
+            receipt = self._inbox.call_between_turns(partial(self._weigh, booking))
+            self._inbox.wait_for_receipt(receipt, f"booking {new!r} may or may not have been made")
         return booking
 
     def _booked_kind(self, booking: Booking) -> str:
@@ -503,7 +507,7 @@ class Platform(JobSource):
                 at = datetime.fromtimestamp(refusal.earliest_s, UTC)
                 when = f"they are free from {at.isoformat()} on"
             raise BookingRefused(f"{refusal.text}; {when}")
-        return self._inbox.request(BookingMade(at_s=self._clock.now_s(), booking=booking))
+        return self._inbox.put_request(BookingMade(at_s=self._clock.now_s(), booking=booking))
 
     def remove_booking(self, booking_id: str) -> Booking:
         """Let any job have its devices again; the booking as it was. Raises UnknownBooking, Unavailable."""

@@ -15,7 +15,7 @@ import msgspec
 
 from swell.executors.local.accounts.client import make_work
 from swell.executors.storage import CHECKPOINTS, WORK, work_folder
-from swell.live.head_thread import HeadQueue
+from swell.live.head_queue import HeadQueue
 from swell.model.errors import KeyInUse, Unavailable, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
@@ -140,7 +140,7 @@ class Submitter:
         try:
             origin = self._equip(mine, spec, inputs)
             event = JobSubmitted(at_s=self._now_s(), job_id=mine.job_id, spec=spec, origin=origin)
-            if not self._inbox.ask(event, f"job {mine.job_id!r} may or may not have been submitted"):
+            if not self._inbox.put_and_wait(event, f"job {mine.job_id!r} may or may not have been submitted"):
                 self._folders.discard(mine.job_id)
                 raise Unavailable(f"the scheduler knows a job {mine.job_id!r} already; submit again")
             result = _result(mine.job_id, origin, is_new=True)

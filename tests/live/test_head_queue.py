@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.live.parts import PROFILE, spec
 
 from swell.live.clock import HeadClock, LocalClock
-from swell.live.head_thread import RESULTS_WAIT_S, HeadQueue, fold_reports
+from swell.live.head_queue import RESULTS_WAIT_S, HeadQueue, fold_reports
 from swell.model.event import AnyEvent, GangResized, JobProfiled, JobSubmitted, StepsReported, Woke
 from swell.model.usage import GangUsage
 from swell.script_facts import BetweenSteps
@@ -100,24 +100,24 @@ def stopped(at_s: float = 0.0) -> HeadClock:
 def test_the_batch_comes_in_order_of_time() -> None:
     inbox = HeadQueue(HeadClock())
     for at_s in (3.0, 1.0, 2.0):
-        inbox.put(Woke(at_s=at_s))
-    assert [event.at_s for event in inbox.take(None)] == [1.0, 2.0, 3.0]
+        inbox.put_event(Woke(at_s=at_s))
+    assert [event.at_s for event in inbox.take_batch(None)] == [1.0, 2.0, 3.0]
 
 
 def test_progress_alone_waits_for_company_and_anything_else_brings_it_along() -> None:
     inbox = HeadQueue(stopped())
-    inbox.put(report("a", 1, 5))
-    assert inbox.take(until_s=0.0) == [report("a", 1, 5)]  # a due timer takes along what is there
-    inbox.put(report("a", 1, 6))
-    inbox.put(Woke(at_s=0.0))
-    assert len(inbox.take(until_s=None)) == 2
+    inbox.put_event(report("a", 1, 5))
+    assert inbox.take_batch(until_s=0.0) == [report("a", 1, 5)]  # a due timer takes along what is there
+    inbox.put_event(report("a", 1, 6))
+    inbox.put_event(Woke(at_s=0.0))
+    assert len(inbox.take_batch(until_s=None)) == 2
 
 
 def test_the_first_step_of_a_gang_is_told_at_once() -> None:
     first = report("a", 1, 1, loss=2.3)
     inbox = HeadQueue(stopped())
-    inbox.put(first)
-    assert inbox.take(until_s=None) == [first], "or its loss would be folded with the next one"
+    inbox.put_event(first)
+    assert inbox.take_batch(until_s=None) == [first], "or its loss would be folded with the next one"
 
 
 class Ticking(HeadClock):
@@ -138,9 +138,9 @@ def test_results_of_trial_runs_wait_for_each_other_and_hold_no_submission_up() -
     clock = Ticking()
     inbox = HeadQueue(clock)
     submitted = JobSubmitted(at_s=0.0, job_id="b", spec=spec())
-    inbox.put(profiled("a"))
-    inbox.put(submitted)
-    assert inbox.take(None) == [submitted]
-    inbox.put(profiled("b"))
+    inbox.put_event(profiled("a"))
+    inbox.put_event(submitted)
+    assert inbox.take_batch(None) == [submitted]
+    inbox.put_event(profiled("b"))
     clock.passed_s += RESULTS_WAIT_S
-    assert inbox.take(None) == [profiled("a"), profiled("b")]
+    assert inbox.take_batch(None) == [profiled("a"), profiled("b")]
