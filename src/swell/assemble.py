@@ -22,7 +22,8 @@ from swell.executors.local.limits.control_groups import check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_stopped
 from swell.live.board import TurnResult, ViewBoard
-from swell.live.head_thread import HeadJournal, Site
+from swell.live.head_journal import HeadJournal
+from swell.live.head_thread import Site
 from swell.live.job_source import JobSource
 from swell.live.news import NO_ADDRESSES, Addresses
 from swell.live.platform import Platform

@@ -12,7 +12,7 @@ import pytest
 from tests.store.views import report
 
 from swell.live.forked_call import ForkedCall, ForkedCallError
-from swell.live.head_thread import FOLD_AFTER, FOLD_AGAIN_AFTER, HeadJournal
+from swell.live.head_journal import FOLD_AFTER, FOLD_AGAIN_AFTER, HeadJournal
 from swell.store.journal import SqlJournal
 from swell.wire.whole_files import try_lock
 

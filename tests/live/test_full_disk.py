@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.live import head_queue, head_thread, watches
+from swell.live import head_journal, head_queue, watches
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.pruning import HistoryLimits
@@ -23,7 +23,7 @@ from .test_platform import PATIENCE_S, run_job, until
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head_thread, "RETRY_S", 0.01)
+    monkeypatch.setattr(head_journal, "RETRY_S", 0.01)
 
 
 class SomeDayFull(SqlJournal):

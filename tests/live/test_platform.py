@@ -13,7 +13,7 @@ import pytest
 
 from swell.core import last_plan
 from swell.core.kinds import KindAdmission
-from swell.live import head_thread
+from swell.live import head_journal
 from swell.live.platform import Platform
 from swell.live.recovery import ReplayError, compare, replay
 from swell.model.command import LaunchGang, StopGang
@@ -127,8 +127,8 @@ def test_stories_are_told_once_also_after_a_crash(tmp_path: Path) -> None:
 def test_batches_that_would_take_long_to_be_handled_again_are_folded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_s: float, is_folded: bool
 ) -> None:
-    monkeypatch.setattr(head_thread, "TIMES_A_FOLD", 0)
-    monkeypatch.setattr(head_thread, "FOLD_AFTER_S", limit_s)
+    monkeypatch.setattr(head_journal, "TIMES_A_FOLD", 0)
+    monkeypatch.setattr(head_journal, "FOLD_AFTER_S", limit_s)
     with running(tmp_path, Hands()) as platform:
         platform.submit(spec())
         platform.head_state()  # the turn is over
