@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from tests.api.fake_control import FakeControl
 
-from swell.api.server import ApiServer, bind, create_app
+from swell.api.connections import ApiServer, bind
+from swell.api.server import create_app
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList
 from swell.store.folder import ApiAddress, StateFolder

@@ -13,9 +13,10 @@ from tests.live.parts import NODE, Hands
 from tests.live.test_platform import PATIENCE_S, until
 
 from swell.api.client import Client, connect
+from swell.api.connections import ApiServer, bind
 from swell.api.daemon import serve_network
 from swell.api.intake import SubmissionCheck
-from swell.api.server import ApiServer, bind, create_app
+from swell.api.server import create_app
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList, set_quotas
 from swell.executors.remote.host_address import HostAddress

@@ -22,7 +22,8 @@ from tests.store.views import job_view
 import swell
 from swell.api import transport
 from swell.api.client import Client, NoAnswer, NoPlatform, has_verdict
-from swell.api.server import ApiServer, create_app
+from swell.api.connections import ApiServer
+from swell.api.server import create_app
 from swell.api.times import parse_time
 from swell.api.transport import Transport
 from swell.api.unix_socket import listen

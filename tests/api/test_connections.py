@@ -16,9 +16,10 @@ import pytest
 from tests.api.fake_control import FakeControl
 
 import swell
+from swell.api import connections as serving_module
 from swell.api import fields, server
-from swell.api import server as serving_module
-from swell.api.server import ApiServer, bind, create_app
+from swell.api.connections import ApiServer, bind
+from swell.api.server import create_app
 from swell.api.user_list import UserList
 from swell.store.folder import StateFolder
 

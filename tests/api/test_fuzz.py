@@ -22,10 +22,11 @@ from starlette.routing import Route
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api import server as serving
+from swell.api import connections as serving
+from swell.api.connections import ApiServer
 from swell.api.openapi import document
 from swell.api.page.page import Page
-from swell.api.server import ApiServer, create_app
+from swell.api.server import create_app
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList
 from swell.api.verbs import VERBS

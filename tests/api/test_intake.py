@@ -13,10 +13,11 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.live.parts import spec
 
+from swell.api.connections import ApiServer, bind
 from swell.api.intake import SubmissionCheck
 from swell.api.intake_process import IntakeLimits, IntakeProcesses
 from swell.api.role import Role
-from swell.api.server import ApiServer, bind, create_app
+from swell.api.server import create_app
 from swell.api.submission import Submission
 from swell.api.user_files import RealPaths, SubmittedFiles
 from swell.api.user_list import TenantLimits, UserList

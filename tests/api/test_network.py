@@ -22,11 +22,11 @@ from tests.api.stage import Stage, on_stage
 import swell
 from swell.api.client import Client
 from swell.api.code_sender import CodeSender
+from swell.api.connections import MAX_CONNECTIONS
 from swell.api.errors import AccessRefused, ApiError, NoPlatform
 from swell.api.login import Login, login_file, login_of, parse_url, read_login, write_login
 from swell.api.remote import open_remote, seen_fingerprint
 from swell.api.role import Role
-from swell.api.server import MAX_CONNECTIONS
 from swell.api.submission import Submission
 from swell.api.user_list import UserList
 from swell.api.verbs import UploadedCode

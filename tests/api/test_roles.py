@@ -19,9 +19,10 @@ from starlette.routing import Mount, Route
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
+from swell.api.connections import ApiServer, bind
 from swell.api.page.page import Page
 from swell.api.role import Role
-from swell.api.server import ApiServer, bind, create_app
+from swell.api.server import create_app
 from swell.api.user_list import ACCESS_FILE, AccessEntry, TenantLimits, UserList
 from swell.api.verbs import VERBS
 from swell.executors.local.terminal import ADDRESS_FILE

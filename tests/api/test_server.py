@@ -13,7 +13,8 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 from swell.api import logs
-from swell.api.server import MAX_BODY_BYTES, ApiServer, PortHeld, bind, create_app
+from swell.api.connections import ApiServer, PortHeld, bind
+from swell.api.server import MAX_BODY_BYTES, create_app
 from swell.api.user_list import UserList
 from swell.model.errors import Unavailable
 from swell.model.job import JobClass

@@ -14,10 +14,11 @@ import pytest
 from tests.api.fake_control import FakeControl
 
 from swell.api.client import connect, connect_as_owner
+from swell.api.connections import ApiServer
 from swell.api.errors import AccessRefused, InvalidOption, NoPlatform
 from swell.api.page.page import Page
 from swell.api.role import Role
-from swell.api.server import ApiServer, create_app
+from swell.api.server import create_app
 from swell.api.unix_socket import announce, listen, shared_socket
 from swell.api.user_list import UserList
 from swell.store.errors import StateError

@@ -11,8 +11,9 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
+from swell.api.connections import ApiServer, bind
 from swell.api.role import Role
-from swell.api.server import ApiServer, bind, create_app
+from swell.api.server import create_app
 from swell.api.user_list import UserList
 from swell.model.job import JobClass
 

@@ -16,7 +16,7 @@ import yaml
 from tests.eventually import PATIENCE_S
 from tests.live.test_platform import until
 
-from swell.api.server import bind
+from swell.api.connections import bind
 from swell.store.folder import StateFolder
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

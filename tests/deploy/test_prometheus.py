@@ -15,8 +15,8 @@ from tests.deploy.prometheus_server import CONFIG, DEPLOY, Prometheus, prometheu
 from tests.live.parts import NODE
 from tests.live.test_platform import until
 
+from swell.api.connections import ApiServer, bind
 from swell.api.prometheus import create_metrics_app, described
-from swell.api.server import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.api.verbs import PROMETHEUS_TEXT
 from swell.live.counters import MetricEntry

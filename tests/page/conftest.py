@@ -11,9 +11,10 @@ import httpx
 import pytest
 from tests.api.fake_control import FakeControl
 
+from swell.api.connections import ApiServer, bind
 from swell.api.page.page import Page
 from swell.api.role import Role
-from swell.api.server import ApiServer, bind, create_app
+from swell.api.server import create_app
 from swell.api.user_list import OWNER, ApiUser, UserList
 
 TOKEN = "t" * 40

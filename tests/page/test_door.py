@@ -12,10 +12,11 @@ import httpx
 import pytest
 from tests.api.fake_control import FakeControl
 
+from swell.api.connections import ApiServer, bind
 from swell.api.daemon import PageDoor
 from swell.api.page.page import Page
 from swell.api.page.sessions import SessionList
-from swell.api.server import ApiServer, bind, create_app
+from swell.api.server import create_app
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList
 from swell.store.folder import StateFolder

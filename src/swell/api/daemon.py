@@ -15,13 +15,14 @@ from types import FrameType
 
 import msgspec
 
+from swell.api.connections import HOST, ApiServer, PortHeld, bind
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import SubmissionCheck
 from swell.api.job_file import load_addresses
 from swell.api.page.page import Page
 from swell.api.page.sessions import SessionList
 from swell.api.prometheus import HOST_NAMES, create_metrics_app
-from swell.api.server import HOST, ApiServer, PortHeld, bind, create_app
+from swell.api.server import create_app
 from swell.api.unix_socket import announce, listen, shared_socket
 from swell.api.user_list import HOW_TO_END, UserList, UserListError, refuse_unkept, set_quotas
 from swell.assemble import open_platform
