@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from swell.core.platform_core import PlatformCore
+from swell.executors.engine import Engine
 from swell.executors.local.agent.options import DEFAULT_PRELOAD, AgentOptions
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.executors.local.limits.control_groups import check_sharing
@@ -31,6 +32,7 @@ from swell.live.pruning import PruneRequest, prune
 from swell.live.recovery import Replay, ReplayError, compare, load, replay
 from swell.live.submitter import JobFiles
 from swell.live.webhooks import Webhooks, key_of
+from swell.model.node import Node
 from swell.model.quota import NO_CLAIMS, Claims
 from swell.model.view import JobView, PrunedJob
 from swell.model.webhook import Webhook
@@ -82,40 +84,15 @@ def open_platform(
         folder.let_users_pass()
     with _locked(folder):
         journal = _open_journal(folder)
-        of_agent = AgentOptions(
-            state_dir=folder.path,
-            preload=(*DEFAULT_PRELOAD, *options.preload),
-            gang_settings=settings.gang_settings,
-            containers=options.containers,
-            sharing=options.sharing,
-            advertise=options.advertise,
-            listen=options.listen,
-            leases=settings.leases,
-        )
-        executor = LocalExecutor(of_agent, nodes, engine)
-        site = Site(
-            jobs_dir=folder.jobs,
-            policy=options.policy,
-            nodes=[node.node for node in nodes],
-            retention=settings.retention,
-            hosts_may_join=options.hosts_may_join,
-            longest_time_s=settings["longest_time_s"],
-            session_devices=settings["session_devices"],
-            engine="" if engine.is_joined_by_hand else engine.name,
-            no_nodes=engine.no_nodes,
-        )
+        executor = LocalExecutor(_agent_options(folder, options, settings), nodes, engine)
+        site = _site(folder, options, settings, engine, [node.node for node in nodes])
         try:
             with _told_as_damage():
                 told = _webhooks(folder, journal, addresses)
                 _fold_under_last_settings(folder, journal, settings, told)
+                note = partial(_note, folder)
                 platform = Platform(
-                    site,
-                    core,
-                    journal,
-                    executor,
-                    partial(_note, folder),
-                    webhooks=told,
-                    read_quotas=read_quotas,
+                    site, core, journal, executor, note, webhooks=told, read_quotas=read_quotas
                 )
                 platform.recover(journal.history())
             yield platform
@@ -123,6 +100,35 @@ def open_platform(
         finally:
             executor.close()
             journal.close()
+
+
+def _agent_options(folder: StateFolder, options: PlatformOptions, settings: Settings) -> AgentOptions:
+    return AgentOptions(
+        state_dir=folder.path,
+        preload=(*DEFAULT_PRELOAD, *options.preload),
+        gang_settings=settings.gang_settings,
+        containers=options.containers,
+        sharing=options.sharing,
+        advertise=options.advertise,
+        listen=options.listen,
+        leases=settings.leases,
+    )
+
+
+def _site(
+    folder: StateFolder, options: PlatformOptions, settings: Settings, engine: Engine, nodes: Sequence[Node]
+) -> Site:
+    return Site(
+        jobs_dir=folder.jobs,
+        policy=options.policy,
+        nodes=nodes,
+        retention=settings.retention,
+        hosts_may_join=options.hosts_may_join,
+        longest_time_s=settings["longest_time_s"],
+        session_devices=settings["session_devices"],
+        engine="" if engine.is_joined_by_hand else engine.name,
+        no_nodes=engine.no_nodes,
+    )
 
 
 def _webhooks(folder: StateFolder, journal: SqlJournal, addresses: Addresses) -> Webhooks:

@@ -66,59 +66,73 @@ def serve(
         InvalidInput: the policy cannot keep the quotas of tenants.
         ApiError: no worker can be started.
     """
-    settings = options.made_settings
     addresses = load_addresses(folder)
     _prepare_process()
     with _opened(folder, options, addresses) as platform, ExitStack() as stack:
         listeners = _listen(stack, folder, options.share, port)
         stack.enter_context(_noticed(folder))
-        metrics = _metrics(platform, folder, metrics_port, metrics_address or HOST)
-        bound_metrics_port = stack.enter_context(metrics)
-        intake = SubmissionCheck(folder, settings.code, options.workdirs, options.hosts_may_join)
-        stack.enter_context(intake.processes)
-        users = UserList(folder.path, group=options.accounts)
-        door, token = PageDoor(folder), folder.ensure_token()
-        page = Page(platform, SessionList(token), door.port)
-        served = parse_address(options.serve) if options.serve else None
-        names = () if served is None else names_of(served)
-        rates = UserRates(settings.user_rates)
-        app = create_app(platform, token, users, intake, page, names, rates)
-        server = ApiServer(app, *listeners)
-        server.start()
-        door.open(server, port is not None)
-        network = ("", "") if served is None else serve_network(server, folder.path, served)
+        at = metrics_address or HOST
+        bound_metrics_port = stack.enter_context(_metrics(platform, folder, metrics_port, at))
+        server, network = stack.enter_context(_api(platform, folder, options, listeners, port is not None))
         gc.collect()
         gc.freeze()  # to look through modules and 10,000 jobs again stops the head for .1 s each time
+        stack.callback(folder.remove_endpoint)
+        with _stopped_at_once():
+            platform.start()
+        _stop_on_signals(platform)
+        endpoint = ApiAddress.of_this_process(
+            None if port is None else server.port,
+            metrics_port=bound_metrics_port,
+            metrics_address=at,
+            network_url=network[0],
+            fingerprint=network[1],
+        )
+        _announce(folder, options, endpoint)
+        if options.backup_to:
+            to = Path(options.backup_to)
+            copies = StateCopyThread(folder, to, options.backup_every, platform.remarks)
+            copies.start()
+            stack.callback(copies.stop)
+        platform.run()
+
+
+@contextmanager
+def _api(
+    platform: Platform,
+    folder: StateFolder,
+    options: PlatformOptions,
+    listeners: list[socket.socket],
+    has_port: bool,
+) -> Iterator[tuple[ApiServer, tuple[str, str]]]:
+    """The API, which answers; and its URL and the fingerprint of its certificate in the network."""
+    settings = options.made_settings
+    intake = SubmissionCheck(folder, settings.code, options.workdirs, options.hosts_may_join)
+    users = UserList(folder.path, group=options.accounts)
+    door, token = PageDoor(folder), folder.ensure_token()
+    page = Page(platform, SessionList(token), door.port)
+    served = parse_address(options.serve) if options.serve else None
+    names = () if served is None else names_of(served)
+    app = create_app(platform, token, users, intake, page, names, UserRates(settings.user_rates))
+    server = ApiServer(app, *listeners)
+    with intake.processes:
+        server.start()
+        door.open(server, has_port)
+        network = ("", "") if served is None else serve_network(server, folder.path, served)
         try:
-            with _stopped_at_once():
-                platform.start()
-            _stop_on_signals(platform)
-            changed = settings.changed, options.made_engine.changed
-            folder.write_options(
-                msgspec.structs.replace(options, settings=changed[0], engine_options=changed[1])
-            )
-            bound_port = None if port is None else server.port
-            endpoint = ApiAddress.of_this_process(
-                bound_port,
-                metrics_port=bound_metrics_port,
-                metrics_address=metrics_address or HOST,
-                network_url=network[0],
-                fingerprint=network[1],
-            )
-            folder.write_endpoint(endpoint)
-            if options.share:
-                announce(options.share, endpoint)
-            folder.write_notice("")
-            if options.backup_to:
-                to = Path(options.backup_to)
-                copies = StateCopyThread(folder, to, options.backup_every, platform.remarks)
-                copies.start()
-                stack.callback(copies.stop)
-            platform.run()
+            yield server, network
         finally:
-            folder.remove_endpoint()
             page.stop()
             server.stop()
+
+
+def _announce(folder: StateFolder, options: PlatformOptions, endpoint: ApiAddress) -> None:
+    """Write down with what the platform is up, and where it answers."""
+    changed = {"settings": options.made_settings.changed, "engine_options": options.made_engine.changed}
+    folder.write_options(msgspec.structs.replace(options, **changed))
+    folder.write_endpoint(endpoint)
+    if options.share:
+        announce(options.share, endpoint)
+    folder.write_notice("")
 
 
 class PageDoor:
