@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,6 +13,7 @@ from tests.core.fakes import STEPS_PER_S, profile
 
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, GangFound, JobSubmitted, NodeCleared, NodeJoined, NodeLost, NodeWarned
+from swell.model.gang_state import GangState
 from swell.model.job import JobSpec
 from swell.model.node import Node
 from swell.script_facts import ScriptFinding
@@ -157,6 +158,12 @@ class DrivenWorld(SimulatedWorld):
         return job
 
     # ------------------------------------------------------------ what is seen of it
+    def next_events(self) -> Sequence[AnyEvent]:
+        told = super().next_events()
+        for gang in self.gangs.values():
+            validate(gang)
+        return told
+
     @property
     def gangs(self) -> Mapping[str, SimGang]:
         return self.all_gangs.training
@@ -173,3 +180,11 @@ class DrivenWorld(SimulatedWorld):
     def is_quiet_until(self, at_s: float) -> bool:
         """Nothing happens before then."""
         return not self._told and min(self._queue.next_s, self._wake_s) > at_s
+
+
+def validate(gang: SimGang) -> None:
+    """What holds in each state of a simulated gang, after any event."""
+    assert (gang.change is not None) == (gang.state is GangState.FORMING), gang
+    assert gang.state is not GangState.ENDED, gang
+    if gang.rate_per_s > 0.0:
+        assert gang.formed_s is not None and gang.state is not GangState.STOPPING, gang

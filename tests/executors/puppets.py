@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, GangState, State
+from swell.executors.gang.gang_record import GangRecord, State
 from swell.executors.gang.host_messages import (
     Effect,
     OfWorker,
@@ -36,6 +36,7 @@ from swell.model.event import (
     ResizeFailed,
     WorkersLost,
 )
+from swell.model.gang_state import GangState
 from swell.model.job import EndCondition, JobSpec
 from swell.model.target import Target
 from swell.wire import messages as m

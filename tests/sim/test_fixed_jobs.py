@@ -80,6 +80,12 @@ def test_one_that_is_given_up_takes_its_grace_to_end() -> None:
     assert times(ended([fixed("a", 0.0, 4, 300)], others)["a"]) == (Phase.CANCELLED, 0.0, 110.0)
 
 
+def test_one_that_is_given_up_before_it_has_started_does_not_start_in_its_grace() -> None:
+    others = [CancelRequested(at_s=1.0, job_id="a")]
+    slow = run([fixed("a", 0.0, 4, 300)], others=others, cost="delay:5").jobs[0]
+    assert times(slow) == (Phase.CANCELLED, None, 11.0)
+
+
 def scenario_of(tmp_path: Path, rules: FillRules) -> tuple[Scenario, tuple[str, ...]]:
     path = tmp_path / "log.csv"
     path.write_text(LOG)

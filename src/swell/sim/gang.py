@@ -12,6 +12,7 @@ from typing import Any
 
 from swell.checkpoint_interval import FIRST_S
 from swell.model.event import AnyEvent
+from swell.model.gang_state import GangState, next_state
 from swell.model.job import LOSS
 from swell.model.node import Node
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, ShareKind, Target
@@ -74,7 +75,8 @@ class SimGang:
     pace: float = 1.0  #: factor on its speed, of the cores that its neighbours leave it
     num_paces: int = 0  #: that it has had before
     cpu_s: float = 0.0  #: CPU time that it has used, of a job whose loss is told
-    change: AskedChange | None = None
+    state: GangState = GangState.FORMING  #: changed by `become` alone
+    change: AskedChange | None = None  #: while it is FORMING
     configuration: Configuration = PLAIN_CONFIGURATION
     formed_s: float | None = None  #: when its workers first trained; None: they are starting
     known_sets: set[frozenset[str]] = field(default_factory=set)
@@ -84,6 +86,10 @@ class SimGang:
     node_of: Mapping[str, str] = field(default_factory=dict)  #: of the cluster's devices
     cycle: CheckpointTimes | None = None  #: of its checkpoints, once it trains
     is_unheard: bool = False  #: a loss was told, and no command shows yet that the head has heard of it
+
+    def become(self, state: GangState, change: AskedChange | None = None) -> None:
+        """Raises RuntimeError: see `next_state`."""
+        self.state, self.change = next_state(self.state, state), change
 
     @property
     def num_workers(self) -> int:
@@ -279,7 +285,6 @@ class SimGang:
 class AskedChange:
     """A change whose joiners are starting."""
 
-    generation: int
     target: Target
     pause_s: float | None  #: None: no member stops, for the members stay the same
 

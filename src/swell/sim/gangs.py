@@ -15,6 +15,7 @@ import msgspec
 from swell.checkpoint_interval import interval_s
 from swell.model import event as events
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.gang_state import GangState
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.model.quantities import told_workers
@@ -32,7 +33,7 @@ FIRST_REPORT_S = 2.0
 #: After so many, or so long, the time of a step is known well.
 SETTLING_STEPS, SETTLING_S = 50, 60.0
 #: What is expected of a gang holds while this of it stays as it is.
-GENERATION, CHANGE, MARK, END_MARK = map(attrgetter, ("generation", "change", "mark", "end_mark"))
+GENERATION, MARK, END_MARK = map(attrgetter, ("generation", "mark", "end_mark"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +93,8 @@ class SimGangs:
     def adopt(self, training: SimGang, now_s: float) -> None:
         """A gang that is there already; one without a rate stands still until it is told to change or end."""
         training.node_of = self._node_of
-        if training.formed_s is not None:
-            self._save_each(training, None, now_s)
+        training.become(GangState.TRAINING)
+        self._save_each(training, None, now_s)
         self.training[training.job.id] = training
         self._note(training, now_s)
         self.version += 1
@@ -103,6 +104,7 @@ class SimGangs:
 
     def shelve(self, training: SimGang) -> None:
         """A job without a gang, which will go on from `saved_steps`."""
+        training.become(GangState.ENDED)
         self._left[training.job.id] = training
 
     def forget(self, job_id: str) -> None:
@@ -130,25 +132,25 @@ class SimGangs:
             return
         delay_s = self._begin(training, 0, command.target, now_s)
         self._note(training, now_s)
-        self._expect(now_s + delay_s, training, self.started, CHANGE)
+        self._expect(now_s + delay_s, training, self.started)
 
     def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
         if (training := self._addressed(command, now_s)) is None:
             return
         if obstacle := _obstacle(training, command.target, gone):
-            training.change = None
             self._fail(training, now_s, obstacle)
             return
         training.is_unheard = False
         delay_s = self._begin(training, len(training.devices), command.target, now_s)
         self._note(training, now_s)
         self._may_lose_worker(training, now_s + delay_s / 2)
-        self._expect(now_s + delay_s, training, self.changed, CHANGE)
+        self._expect(now_s + delay_s, training, self.changed)
 
     def suspend(self, command: SuspendGang, now_s: float) -> None:
         if (training := self._addressed(command, now_s)) is None:
             return
-        training.change, training.is_unheard = None, False
+        training.become(GangState.SAVING)
+        training.is_unheard = False
         if training.job.spec.fixed:
             self._end_in_grace(training, self.left, now_s)
             return
@@ -167,6 +169,7 @@ class SimGangs:
             self._tell_end(command, now_s)
         else:
             training.generation = command.generation
+            training.become(GangState.STOPPING)
             self._end_in_grace(training, partial(self._end, outcome=events.Outcome.STOPPED), now_s)
 
     def _end_in_grace(self, training: SimGang, ended: Callable[[SimGang, float], None], now_s: float) -> None:
@@ -220,6 +223,7 @@ class SimGangs:
 
     def _fail(self, training: SimGang, now_s: float, message: str) -> None:
         """The change was not to be had: it trains on as it was, and goes on reporting."""
+        training.become(GangState.TRAINING)
         self._note(training, now_s)
         self._reply(training, events.ResizeFailed(**_facts(training, now_s), message=message))
         self._expect_report(training, now_s)
@@ -228,7 +232,7 @@ class SimGangs:
         """Note the change that is under way; returns when it takes place, in seconds from now."""
         profile, devices = training.job.profile, target.devices
         if training.trains_on(devices):  # the same members go on with another batch, at once
-            training.change = AskedChange(training.generation, target, None)
+            training.become(GangState.FORMING, AskedChange(target, None))
             return 0.0
         change = GangChange(
             before=before,
@@ -239,7 +243,7 @@ class SimGangs:
             is_restart=training.job.spec.elasticity is Elasticity.RESTART,
         )
         cost = (training.job.cost or self._cost)(change)
-        training.change = AskedChange(training.generation, target, cost.pause_s)
+        training.become(GangState.FORMING, AskedChange(target, cost.pause_s))
         return cost.delay_s
 
     # ------------------------------------------------------------ what time brings
@@ -262,7 +266,6 @@ class SimGangs:
         change = training.change
         if change is None or self._hangs(training):
             return
-        training.change = None
         if self._is_struck("launch", training):
             self._end(training, now_s, events.Outcome.LOST, MESSAGE)
             return
@@ -283,9 +286,8 @@ class SimGangs:
         if change is None or self._hangs(training):
             return
         if (boundary_s := self._boundary_s(training, now_s)) > now_s:
-            self._expect(boundary_s, training, self.changed, CHANGE)
+            self._expect(boundary_s, training, self.changed)
             return
-        training.change = None
         if training.rate_per_s > 0.0 and self._is_struck("resize", training):
             self._fail(training, now_s, MESSAGE)
             return
@@ -293,7 +295,7 @@ class SimGangs:
         steps = math.floor(training.steps)
         self._reply(training, events.GangResized(**_facts(training, now_s), steps=steps, pids=()))
         self._train(training, change.target, change.pause_s, now_s)
-        if training.job.id not in self.training:
+        if training.state is GangState.ENDED:
             return  # it cannot be what it was told to be
         if change.pause_s is not None:
             training.paused_s = training.change_pause_s
@@ -329,11 +331,8 @@ class SimGangs:
             self._train(training, as_it_was, 0.0, now_s)
             self._reply(training, events.SuspendFailed(**_facts(training, now_s), message=MESSAGE))
             return
-        del self.training[training.job.id]
-        self._note(training, now_s, "suspended")
-        self.version += 1
         steps = training.saved_steps = training.told_steps
-        self._left[training.job.id] = training
+        self._remove(training, now_s, "suspended")
         self._reply(training, events.GangSuspended(**_facts(training, now_s), steps=steps))
 
     def ended(self, training: SimGang, now_s: float) -> None:
@@ -442,7 +441,6 @@ class SimGangs:
         devices, each = training.devices, training.job.spec.devices_per_worker
         workers = (devices[first : first + each] for first in range(0, len(devices), each))
         left = tuple(chain.from_iterable(worker for worker in workers if gone.isdisjoint(worker)))
-        training.change = None
         if training.formed_s is None or not left or training.job.spec.fixed:
             training.lose_unsaved(now_s)
             self._end(training, now_s, events.Outcome.LOST, cause)
@@ -451,6 +449,8 @@ class SimGangs:
         if not lost:
             self._fail(training, now_s, cause)
             return
+        if training.state is GangState.FORMING:
+            training.become(GangState.TRAINING)
         training.halt(now_s)
         training.drop_step(self._timings.grain_steps)
         training.devices, training.is_unheard = left, True
@@ -473,6 +473,7 @@ class SimGangs:
         return training.reach_s(done)
 
     def _train(self, training: SimGang, target: Target, pause_s: float | None, now_s: float) -> None:
+        training.become(GangState.TRAINING)
         self._save_each(training, target.mean_time_to_loss_s, now_s)
         training.train_on(target, now_s, pause_s or 0.0)
         if not training.is_possible:
@@ -552,14 +553,18 @@ class SimGangs:
     def _end(self, training: SimGang, now_s: float, outcome: events.Outcome, message: str = "") -> None:
         """Its processes are gone, at once."""
         self._count_unnoticed(training, self._silent.keys(), now_s)
-        del self.training[training.job.id]
-        self.version += 1
-        self._left[training.job.id] = training
         training.halt(now_s)
-        self._note(training, now_s, outcome.value)
+        self._remove(training, now_s, outcome.value)
         steps = training.told_steps
         end = events.GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message)
         self._reply(training, end)
+
+    def _remove(self, training: SimGang, now_s: float, how: str) -> None:
+        training.become(GangState.ENDED)
+        del self.training[training.job.id]
+        self._left[training.job.id] = training
+        self.version += 1
+        self._note(training, now_s, how)
 
 
 def _facts(training: SimGang, now_s: float) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Opening, OpeningSet
 from swell.executors.gang import proof
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, GangState, Member, Slot, State, flatten
+from swell.executors.gang.gang_record import GangRecord, Member, Slot, State, flatten
 from swell.executors.gang.host_messages import KILL, CloseRun, Effect, OpenRun, SignalWorker, WorkerExited
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.trial_controller import Trial
 from swell.model.event import GangStarted, ScriptVerified, StepsReported
+from swell.model.gang_state import GangState
 from swell.wire import messages
 
 #: Steps grow by this factor between verifications: a long job has few, and what begins late is found soon.

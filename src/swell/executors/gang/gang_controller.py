@@ -18,16 +18,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from swell.executors.gang import late_workers, proof, regrouping, restarting, training_progress, transition
-from swell.executors.gang.gang_record import (
-    Formation,
-    GangState,
-    Member,
-    State,
-)
+from swell.executors.gang.gang_record import Formation, Member, State
 from swell.executors.gang.host_messages import Effect, WorkerExited, WorkerState
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangResized, GangStarted, JobWarned, ScriptDistributed
+from swell.model.gang_state import GangState
 from swell.model.target import Configuration
 from swell.wire import messages
 

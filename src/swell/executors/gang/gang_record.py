@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import signal
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -18,6 +18,7 @@ from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, O
 from swell.executors.gang.job_context import GangSettings
 from swell.model.event import AnyEvent, Outcome, WorkersLost
 from swell.model.failure import LOG_ENDS
+from swell.model.gang_state import GangState, next_state
 from swell.model.quantities import span
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
 from swell.wire.environ import EXIT_STOPPED
@@ -36,42 +37,6 @@ class AnswerLog(msgspec.Struct, kw_only=True):
     asked: tuple[str, int] | None = None  #: the name of the latest command's kind, and its generation
     answer: AnyEvent | None = None  #: to the latest command
     losses: list[WorkersLost] = []  #: told since the head was last known to have heard of one
-
-
-class GangState(Enum):
-    """What a gang is about. Its group may break in any of these, see `Setback`.
-
-    A change does not survive a break, unless it keeps the same members. The head gives another command before
-    one is answered only to stop the gang.
-    """
-
-    FORMING = auto()  #: what a launch or a change wants is started and grouped
-    NOTING = auto()  #: its joiners wait for the leader, which notes a step beside a checkpoint
-    VERIFYING = auto()  #: they wait for one of them, which computes that step
-    JOINING = auto()  #: they come in
-    SHRINKING = auto()  #: the change has failed: what was started for it is to go
-    TRAINING = auto()  #: it is what the head was told, or becomes that again
-    SAVING = auto()  #: it is suspended: it saves its state, and leaves
-    STOPPING = auto()  #: its processes are to go, see `GangEnd`
-    ENDED = auto()  #: no process is left, and the end was told
-
-
-#: States of a gang for which workers may have to be started.
-CHANGING = (GangState.FORMING, GangState.NOTING, GangState.VERIFYING, GangState.JOINING)
-_FROM_ANY = {GangState.FORMING, GangState.TRAINING, GangState.SAVING, GangState.STOPPING, GangState.ENDED}
-_FROM_JOINING = _FROM_ANY | {GangState.JOINING, GangState.SHRINKING}
-#: What a gang may come to be about, by what it is about.
-TRANSITIONS: Mapping[GangState, Set[GangState]] = {
-    GangState.FORMING: _FROM_JOINING | {GangState.NOTING, GangState.VERIFYING},
-    GangState.NOTING: _FROM_JOINING | {GangState.VERIFYING},
-    GangState.VERIFYING: _FROM_JOINING,
-    GangState.JOINING: _FROM_JOINING,
-    GangState.SHRINKING: _FROM_ANY,
-    GangState.TRAINING: _FROM_ANY,
-    GangState.SAVING: _FROM_ANY,
-    GangState.STOPPING: {GangState.STOPPING, GangState.ENDED},
-    GangState.ENDED: set(),
-}
 
 
 class Setback(msgspec.Struct, kw_only=True):
@@ -243,10 +208,8 @@ class GangRecord(KnownGang, kw_only=True):
         return bool(self.slots)
 
     def become(self, state: GangState, failure: str = "") -> None:
-        """Raises RuntimeError: a defect of the controller, see `TRANSITIONS`."""
-        if state not in TRANSITIONS[self.state]:
-            raise RuntimeError(f"a gang that is {self.state.name} cannot become {state.name}: {self}")
-        self.state, self.failure = state, failure
+        """Raises RuntimeError: a defect of the controller, see `gang_state.TRANSITIONS`."""
+        self.state, self.failure = next_state(self.state, state), failure
 
     def want_as_is(self) -> None:
         """No workers are wanted but those that the head knows, and they train as they did."""

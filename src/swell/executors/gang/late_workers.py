@@ -9,9 +9,10 @@ as it can be it is done without the members that do not come to a step boundary.
 from __future__ import annotations
 
 from swell.executors.gang import proof, regrouping, transition
-from swell.executors.gang.gang_record import IN_STEP, GangState, Member, State, overdue
+from swell.executors.gang.gang_record import IN_STEP, Member, State, overdue
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import STEPS, Outcome
+from swell.model.gang_state import GangState
 from swell.model.quantities import span
 
 #: Limits of time are as long as so many steps at least: some jobs take long over each.

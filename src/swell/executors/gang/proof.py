@@ -10,9 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang import transition
-from swell.executors.gang.gang_record import CHANGING, GangState, Member, State
+from swell.executors.gang.gang_record import Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome, ScriptVerified
+from swell.model.gang_state import CHANGING, GangState
 from swell.model.job import DifferenceAction
 from swell.wire import messages
 

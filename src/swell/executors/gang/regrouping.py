@@ -11,11 +11,9 @@ from collections.abc import Iterable, Sequence
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang import proof, transition
 from swell.executors.gang.gang_record import (
-    CHANGING,
     IN_STEP,
     JOINING,
     Formation,
-    GangState,
     Member,
     State,
     best_source,
@@ -27,6 +25,7 @@ from swell.executors.gang.gang_record import (
 from swell.executors.gang.job_context import JobContext, LocalRank, local_ranks
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome
+from swell.model.gang_state import CHANGING, GangState
 from swell.wire import messages
 
 #: A group that fails to form so often in a row, with all its members alive, never will.

@@ -17,7 +17,6 @@ import signal
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, STOPPED
 from swell.executors.gang import late_workers, training_progress, transition
 from swell.executors.gang.gang_record import (
-    GangState,
     Member,
     RestartSet,
     Slot,
@@ -31,6 +30,7 @@ from swell.executors.gang.job_context import local_ranks
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.training_progress import report
 from swell.model.event import Outcome, ScriptDistributed
+from swell.model.gang_state import GangState
 from swell.model.quantities import span, told_workers
 from swell.script_facts import WHOLE
 from swell.tally import tally_of

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from swell.executors.exit_status import HOST_LOST
-from swell.executors.gang.gang_record import GangRecord, GangState, Member, Slot, flatten
+from swell.executors.gang.gang_record import GangRecord, Member, Slot, flatten
 from swell.executors.gang.host_messages import (
     KILL,
     Effect,
@@ -26,6 +26,7 @@ from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.reductions import Reductions
 from swell.model.command import GangCommand
 from swell.model.event import STEPS, AnyEvent, JobWarned, WorkersLost
+from swell.model.gang_state import GangState
 from swell.wire.messages import FromAgent, FromWorker
 from swell.wire.reports import MetricNames
 

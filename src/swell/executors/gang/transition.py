@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from swell.executors.gang import training_progress
 from swell.executors.gang.gang_record import (
-    CHANGING,
     JOINING,
     GangEnd,
-    GangState,
     Member,
     State,
     cut_slots,
@@ -20,6 +18,7 @@ from swell.executors.gang.gang_record import (
 from swell.executors.gang.runtime import GangRuntime
 from swell.model import event as events
 from swell.model.command import LaunchGang, Reconfigure
+from swell.model.gang_state import CHANGING, GangState
 from swell.model.quantities import format_bytes, span
 from swell.wire import messages
 

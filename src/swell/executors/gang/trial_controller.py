@@ -15,7 +15,6 @@ from swell.executors.gang import regrouping
 from swell.executors.gang.gang_record import (
     Formation,
     GangRecord,
-    GangState,
     Member,
     State,
     describe_exit,
@@ -31,6 +30,7 @@ from swell.executors.gang.trial_plan import CROSSING, GroupTimes, Part, PartKind
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.failure import LOG_ENDS
+from swell.model.gang_state import GangState
 from swell.model.job import MOST_BETWEEN_S, JobClass, Profile
 from swell.model.quantities import span
 from swell.wire import messages
