@@ -404,7 +404,7 @@ def test_a_trial_run_of_a_user_writes_in_a_mirror_of_its_own(machine: Machine, l
             f" cat {copy}/data; echo x > data; cat data",
         ),
         workdir=str(workdir),
-        code=CodeStore(machine.state).take(str(workdir), None).digest,
+        code=CodeStore(machine.state).take_snapshot(str(workdir), None).digest,
     )
     machine.tell(h.OpenRun(run="t", job_id="t", spec=spec, is_trial=True))
     machine.start("t")

@@ -43,7 +43,7 @@ def test_code_that_cannot_be_kept_is_no_fault_of_the_job_where_the_disk_is_full(
     def fail(*_: object) -> str:
         raise OSError(number, "no luck")
 
-    monkeypatch.setattr(CodeStore, "take", fail)
+    monkeypatch.setattr(CodeStore, "take_snapshot", fail)
     intake = SubmissionCheck(StateFolder(tmp_path), CodeLimits())
     with pytest.raises(known_as, match=text):
         intake.prepare(Submission(global_batch=8, steps=1), spec(), user="")
@@ -80,12 +80,12 @@ def test_what_takes_too_much_is_refused_and_the_next_one_is_looked_at(
     store, read = CodeStore(tmp_path / "state"), partial(processes.read_snapshot, "")
     files = SubmittedFiles(workdir=str(work), script=str(script), is_live=True, is_read=True)
     with pytest.raises(InvalidJob, match=told):
-        processes.look("", files)
-        store.take(str(work), str(script), read)
+        processes.check_files("", files)
+        store.take_snapshot(str(work), str(script), read)
     (work / ".swellignore").unlink(missing_ok=True)
     script.write_text("import swell")
-    assert processes.look("", files) == RealPaths(str(work), str(script))
-    assert store.take(str(work), str(script), read).intake.new
+    assert processes.check_files("", files) == RealPaths(str(work), str(script))
+    assert store.take_snapshot(str(work), str(script), read).intake.new
     processes.__exit__()
 
 

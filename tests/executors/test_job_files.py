@@ -44,7 +44,7 @@ class Submitted:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (self.project / "large.bin").write_bytes(b"x" * (2 << 20))
-        digest = CodeStore(self.storage).take(str(self.project), str(self.project / script)).digest
+        digest = CodeStore(self.storage).take_snapshot(str(self.project), str(self.project / script)).digest
         self.folder = job_folder(self.storage, JOB)
         self.spec = make_spec(
             entry=str(self.project / script), workdir=str(self.project), code=digest, env=(("A", "b"),)

@@ -62,7 +62,7 @@ def submitted(engine: JoinedEngine, project: Path, script: str) -> JobSpec:
     """The job; its project is on no machine any more."""
     head = engine.state_dir("head")
     (head / "jobs" / JOB).mkdir(parents=True)
-    digest = CodeStore(head).take(str(project), str(project / script)).digest
+    digest = CodeStore(head).take_snapshot(str(project), str(project / script)).digest
     shutil.rmtree(project)
     return make_spec(entry=str(project / script), workdir=str(project), code=digest, args=("0.01",))
 

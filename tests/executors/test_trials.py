@@ -73,7 +73,7 @@ def test_what_was_measured_once_is_not_measured_again(
 
     def snapshot(text: str) -> str:
         (project / "train.py").write_text(text)
-        return CodeStore(tmp_path / "state").take(str(project), str(project / "train.py")).digest
+        return CodeStore(tmp_path / "state").take_snapshot(str(project), str(project / "train.py")).digest
 
     code = snapshot("# a training script\n")
     executor.perform(make_profile(code=code))

@@ -63,7 +63,7 @@ class ClockedWorld(RuleBasedStateMachine):
 
     def _up(self) -> None:
         self.clock = HeadClock(self.machine.clocks())
-        self.clock.go_on(self.core.state.calendar, self.core.state.now_s)
+        self.clock.continue_from(self.core.state.calendar, self.core.state.now_s)
         self.steady_s = 0.0
         self._hear(
             Opened(
@@ -79,7 +79,7 @@ class ClockedWorld(RuleBasedStateMachine):
         self.core.handle([event])
 
     def _look(self) -> None:
-        if (stepped := self.clock.look()) is not None:
+        if (stepped := self.clock.find_step()) is not None:
             self._hear(stepped)
 
     # ------------------------------------------------------------ what happens

@@ -54,20 +54,20 @@ def test_device_time_is_that_which_is_charged(steps: list[tuple[str, int, int]],
         name: job_view(id=name, tenant=tenant, devices_per_worker=2, sizes=())
         for name, tenant in (("a", "vision"), ("b", "nlp"), ("c", ""))
     }
-    counters.begin(views.values(), Calendar(), ())
-    counters.hear(turn(now_s=0.0))
+    counters.start_from(views.values(), Calendar(), ())
+    counters.count_turn(turn(now_s=0.0))
     for name, workers, after_s in steps:
         now_s += after_s
         sizes = (*views[name].sizes, (float(now_s), workers))
         views[name] = msgspec.structs.replace(views[name], sizes=sizes, workers=workers)
-        counters.hear(turn(views[name], now_s=now_s))
+        counters.count_turn(turn(views[name], now_s=now_s))
     now_s += most_s
     ended = msgspec.structs.replace(views["a"], finished_s=float(now_s))
-    counters.hear(turn(ended=[ended], now_s=now_s))
+    counters.count_turn(turn(ended=[ended], now_s=now_s))
     for view in (ended, views["b"], views["c"]):
         charged_s = HeldTime.of(view).device_s(0.0, now_s)
         assert device_s(counters, view) == pytest.approx(charged_s)
-    counters.hear(turn(now_s=now_s + 10.0))
+    counters.count_turn(turn(now_s=now_s + 10.0))
     charged_s = HeldTime.of(ended).device_s(0.0, now_s)
     assert device_s(counters, ended) == pytest.approx(charged_s), "an ended job has no devices"
 
@@ -106,9 +106,9 @@ def test_a_resize_counts_once_when_its_size_is_given_up(verdicts: list[Verdict],
         held = resize(number, verdicts[number], is_held=True)
         view = job_view(resize_history=(*over, held))
         for _ in range(data.draw(st.integers(0, 2))):
-            counters.hear(turn(view))
+            counters.count_turn(turn(view))
     ended = job_view(resize_history=tuple(resize(at_s, one, False) for at_s, one in enumerate(verdicts)))
-    counters.hear(turn(ended=[ended]))
+    counters.count_turn(turn(ended=[ended]))
     assert values(counters, "swell_resizes_total") == Counter(map(str, verdicts))
     assert value(counters, "swell_resize_pause_seconds_count") == len(verdicts)
 
@@ -122,7 +122,7 @@ def promised(**changes: object) -> JobView:
 def test_a_promise_counts_when_it_is_made_and_when_it_is_another_one() -> None:
     counters = PlatformCounts()
     for view in (promised(), promised(), promised(deadline_s=200.0), promised(id="other")):
-        counters.hear(turn(view))
+        counters.count_turn(turn(view))
     assert value(counters, "swell_promises_made_total") == 3
 
 
@@ -141,7 +141,7 @@ def test_a_promise_is_kept_or_missed_at_the_end(
     end: dict[str, object], num_kept: int, missed: dict[Phase, int]
 ) -> None:
     counters = PlatformCounts()
-    counters.hear(turn(ended=[promised(**end)]))
+    counters.count_turn(turn(ended=[promised(**end)]))
     assert value(counters, "swell_promises_kept_total") == num_kept
     assert values(counters, "swell_promises_missed_total") == missed
     assert value(counters, "swell_promises_void_total") == end.get("is_void", False)
@@ -152,8 +152,8 @@ def test_the_error_is_that_of_the_first_expectation_after_half_of_the_steps() ->
     counters = PlatformCounts()
     for now_s, steps, expected_s in ((10.0, 49, 1000.0), (20.0, 50, 90.0), (30.0, 60, 41.0)):
         view = job_view(steps=steps, total_steps=100, workers=1, estimated_finish_s=expected_s)
-        counters.hear(turn(view, now_s=now_s))
-    counters.hear(turn(ended=[job_view(phase=Phase.SUCCEEDED, finished_s=40.0)], now_s=41.0))
+        counters.count_turn(turn(view, now_s=now_s))
+    counters.count_turn(turn(ended=[job_view(phase=Phase.SUCCEEDED, finished_s=40.0)], now_s=41.0))
     assert value(counters, "swell_finish_error_seconds_count") == 1
     assert value(counters, "swell_finish_error_seconds_sum") == 50.0
     assert value(counters, "swell_finish_error_ratio_sum") == 50.0 / 20.0
@@ -207,7 +207,7 @@ def test_it_is_the_sum_over_the_latest_states(changes: list[tuple[str, int, Phas
     for name, largest, phase in changes:
         before = demand.num_devices
         views = [job(name, largest, phase)]
-        is_news = demand.note([] if phase.is_end else views, views if phase.is_end else [])
+        is_news = demand.update([] if phase.is_end else views, views if phase.is_end else [])
         latest[name] = 0 if phase.is_end else largest
         assert demand.num_devices == sum(latest.values())
         assert is_news == (demand.num_devices != before)
@@ -220,5 +220,5 @@ def test_steps_that_new_workers_computed_again_count_by_their_result() -> None:
     for fields in told.values():
         heard = turn()
         heard.batch = [ScriptVerified(at_s=1.0, job_id="a", **fields)]  # type: ignore[arg-type]
-        counters.hear(heard)
+        counters.count_turn(heard)
     assert values(counters, "swell_verifications_total") == dict.fromkeys(told, 1)

@@ -86,7 +86,7 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
     assert told == ["the disk is full", ""]
     assert set(platform.cluster().warnings) == {"disk"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SpaceWatch, "look", lambda disk: None)
+        patch.setattr(SpaceWatch, "measure", lambda disk: None)
         cluster = platform.cluster()
     assert f"{tmp_path} does not answer: jobs train on" in cluster.warnings["disk"] and not cluster.disk_bytes
 
@@ -125,7 +125,7 @@ def test_a_disk_that_does_not_answer_is_asked_by_one_thread(
         return Space(1, 2)
 
     disk = SpaceWatch(tmp_path, look)
-    assert [disk.look(), disk.look()] == [None, None] and len(asked) == 1
+    assert [disk.measure(), disk.measure()] == [None, None] and len(asked) == 1
     monkeypatch.setattr(watches, "ANSWER_S", 30.0)
     answers.set()
-    assert disk.look() == Space(1, 2)
+    assert disk.measure() == Space(1, 2)

@@ -33,7 +33,7 @@ class Jobs:
         self.note([job_view(id="f", phase=Phase.QUEUED, awaits=awaited)], [])
 
     def note(self, changed: list[JobView], ended: list[JobView]) -> None:
-        self.told += self.watch.look(changed, ended, 7.0)
+        self.told += self.watch.find_events(changed, ended, 7.0)
 
 
 def test_a_follower_may_start_once_all_have_succeeded() -> None:

@@ -76,7 +76,7 @@ def test_the_head_that_hears_what_is_told_knows_what_was_readable_last(changes: 
     watch, known, readable = QuotaWatch(read), NO_CLAIMS, NO_CLAIMS
     for now in changes:
         readable = readable if now is None else now
-        if (event := watch.look(known, 1.0)) is not None:
+        if (event := watch.find_change(known, 1.0)) is not None:
             assert Claims(event.quotas, event.weights) != known
             known = Claims(event.quotas, event.weights)
         assert known == readable and bool(watch.why) == (now is None)

@@ -203,7 +203,7 @@ def test_the_snapshot_of_its_code_can_be_read_and_nothing_else(served: Served, t
     (source / "parts" / "data.bin").write_bytes(b"\xff\xfe\x00")
     (source / "large.txt").write_text("x" * (MOST_SHOWN_BYTES + 1))
     store = CodeStore(job_dir.parent.parent)
-    digest = store.take(str(source), str(source / "train.py")).digest
+    digest = store.take_snapshot(str(source), str(source / "train.py")).digest
     store.bind("digits-1", digest)
     planted = CodeTree(roots=(), files={"/x": CodeFile("../../../secret", 1)}, links={}, sources_digest="")
     (job_dir / "code.json").unlink()

@@ -61,7 +61,7 @@ def read(state: Path, digest: str) -> CodeTree:
 
 def taken(state: Path, store: CodeStore, root: Path, script: Path | None = None) -> set[str]:
     """Names, relative to the root, of what a snapshot has."""
-    digest = store.take(str(root), None if script is None else str(script)).digest
+    digest = store.take_snapshot(str(root), None if script is None else str(script)).digest
     return {os.path.relpath(path, root) for path in read(state, digest).files}
 
 
@@ -87,7 +87,7 @@ def test_small_files_go_in_and_what_is_no_code_stays_out(
     if has_git:
         git(project, "init", "-q")
     assert taken(state, store, project) == {"train.py", "net/__init__.py", "net/layers.py"}
-    assert store.take(str(project), None).left_out == (
+    assert store.take_snapshot(str(project), None).left_out == (
         "not in the copy of the code: .venv (a virtual environment), data.bin (2.0 kB), env (a virtual "
         "environment), images (1,001 files), node_modules (packages) and 2 more"
     )
@@ -104,7 +104,7 @@ def test_of_a_work_tree_what_git_tracks_goes_in_and_what_it_ignores_stays_out(
     write(project, {"out/model.pt": "", "a.log": "", "large.npz": LARGE, "new.py": "", "train.py": "edited"})
     expected = {".gitignore", "train.py", "net/__init__.py", "net/layers.py", "kernel.bin", "new.py"}
     assert taken(state, store, project) == expected
-    digest = store.take(str(project), str(project / "train.py")).digest
+    digest = store.take_snapshot(str(project), str(project / "train.py")).digest
     code = placed(state, digest)
     here = Path(f"{code}{project}")
     assert (here / "train.py").read_text() == "edited"
@@ -146,21 +146,22 @@ def test_swellignore_is_written_as_a_gitignore(state: Path, store: CodeStore, pr
     assert taken(state, store, project) == {".swellignore", "train.py", "net/layers.py"}
     write(project, {".swellignore": "!\n"})
     with pytest.raises(CodeNotFound, match=r"\.swellignore cannot be read .*write it as a \.gitignore"):
-        store.take(str(project), None)
+        store.take_snapshot(str(project), None)
     for plant in (os.mkfifo, lambda path: path.symlink_to("train.py")):
         (project / ".swellignore").unlink()
         plant(project / ".swellignore")
         with pytest.raises(CodeNotFound, match=r"\.swellignore cannot be read .*regular file"):
-            store.take(str(project), None)
+            store.take_snapshot(str(project), None)
 
 
 def test_a_file_that_holds_more_than_its_size_says_passes_no_limit(state: Path) -> None:
     """As one that grows while it is read: those of /proc have size 0."""
     limits = CodeLimits(code_file_mib=100 / 2**20)
-    files = read(state, CodeStore(state, limits).take(os.path.realpath("/proc/self/net"), None).digest).files
+    net = os.path.realpath("/proc/self/net")
+    files = read(state, CodeStore(state, limits).take_snapshot(net, None).digest).files
     assert 0 < max(file.num_bytes for file in files.values()) <= 100
     with pytest.raises(CodeNotFound, match="would hold more than"):
-        CodeStore(state, CodeLimits(code_total_mib=0.001)).take(os.path.realpath("/proc/self/net"), None)
+        CodeStore(state, CodeLimits(code_total_mib=0.001)).take_snapshot(net, None)
 
 
 def test_the_state_folder_is_no_code(state: Path, store: CodeStore, tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ def test_too_much_is_refused_and_the_largest_are_named(store: CodeStore, project
         git(project, "add", ".")
         named = [f"{project}/weights.bin (2.0 MiB)", "more than 20 files or 1 MiB"]
     with pytest.raises(CodeNotFound) as error:
-        store.take(str(project), None)
+        store.take_snapshot(str(project), None)
     for text in (*named, ".swellignore", "code: live", "code_total_mib"):
         assert text in str(error.value)
 
@@ -191,12 +192,12 @@ def test_data_that_is_no_code_does_not_hold_a_submission_up(
     for number in range(300):
         write(project, {f"data/{number}": ""})
         os.truncate(project / "data" / str(number), 2**21)
-    store.take(str(project), None)
+    store.take_snapshot(str(project), None)
     monkeypatch.setattr("swell.store.code_snapshot.LOOK_S", 0.0)
     with pytest.raises(
         CodeNotFound, match=f"takes longer than 0 s: 256 files .* last one in {project}/data"
     ) as error:
-        store.take(str(project), None)
+        store.take_snapshot(str(project), None)
     assert ".swellignore" in str(error.value) and "--code live" in str(error.value)
 
 
@@ -214,7 +215,7 @@ def test_a_placed_tree_is_what_was_there(
     (root / "state" / "jobs").mkdir(parents=True)
     (root / "work").mkdir()
     write(root / "work", contents)  # type: ignore[arg-type]
-    digest = CodeStore(root / "state").take(str(root / "work"), None).digest
+    digest = CodeStore(root / "state").take_snapshot(str(root / "work"), None).digest
     write(root / "work", dict.fromkeys(contents, b"edited"))
     code = Path(f"{placed(root / 'state', digest)}{root / 'work'}")
     assert {name: (code / name).read_bytes() for name in contents} == contents
@@ -225,7 +226,7 @@ def test_links_lead_where_they_led(state: Path, store: CodeStore, project: Path,
     (project / "alias.py").symlink_to("net/layers.py")
     (project / "package").symlink_to(project / "net")
     (project / "out.txt").symlink_to(tmp_path / "outside.txt")
-    code = Path(f"{placed(state, store.take(str(project), None).digest)}{project}")
+    code = Path(f"{placed(state, store.take_snapshot(str(project), None).digest)}{project}")
     (project / "net" / "layers.py").write_text("edited")
     assert (code / "alias.py").read_text() == (code / "package" / "layers.py").read_text() == "WIDTH = 8"
     assert (code / "out.txt").read_text() == "outside"
@@ -233,7 +234,7 @@ def test_links_lead_where_they_led(state: Path, store: CodeStore, project: Path,
 
 
 def test_what_a_job_writes_is_its_own(state: Path, store: CodeStore, project: Path) -> None:
-    digest = store.take(str(project), None).digest
+    digest = store.take_snapshot(str(project), None).digest
     code = [placed(state, digest, job) for job in ("a", "b", "c")]
     here = [Path(f"{each}{project}") for each in code]
     (here[0] / "train.py").write_text("spoiled")
@@ -246,11 +247,11 @@ def test_code_that_lies_there_before_the_job_is_not_run(state: Path, store: Code
     (state / "jobs" / "job-1").mkdir()
     (state / "jobs" / "job-1" / "code").symlink_to(project)
     with pytest.raises(ValueError, match="code is no folder that Swell has made; remove it"):
-        placed(state, store.take(str(project), None).digest)
+        placed(state, store.take_snapshot(str(project), None).digest)
 
 
 def test_a_damaged_content_is_not_run(state: Path, store: CodeStore, project: Path) -> None:
-    digest = store.take(str(project), None).digest
+    digest = store.take_snapshot(str(project), None).digest
     kept = object_path(state, read(state, digest).files[str(project / "train.py")].digest)
     kept.chmod(0o600)
     kept.write_text("import nut")
@@ -268,11 +269,11 @@ def test_a_content_is_kept_under_no_digest_but_its_own(state: Path, store: CodeS
     assert door.lacking(tree) == [file]
     for chunks in ([b"import nut"], [content, b"more"], [content[:4]], []):
         with pytest.raises(CodeNotFound, match="not what was announced"):
-            door.keep(file, chunks)
+            door.store_file(file, chunks)
     with pytest.raises(CodeNotFound, match="has not come"):
         door.finish(tree, None)
     assert not [path for path in (state / "code").rglob("*") if path.is_file()]
-    door.keep(file, [content[:4], content[4:]])
+    door.store_file(file, [content[:4], content[4:]])
     with pytest.raises(CodeNotFound, match="has not come"):
         door.finish(tree, "/a/other.py")
     lying = msgspec.structs.replace(tree, sources_digest="of another user's code")
@@ -280,7 +281,7 @@ def test_a_content_is_kept_under_no_digest_but_its_own(state: Path, store: CodeS
     assert found.sources_digest == tree.known_by("/a/train.py").sources_digest
     door.discard()
     assert not [path for path in (state / "code").rglob("*") if path.is_file()]
-    door.keep(file, [content])
+    door.store_file(file, [content])
     other = store.intake()
     assert other.lacking(tree) == []
     door.discard()
@@ -319,24 +320,24 @@ def test_a_tree_that_leads_elsewhere_or_is_too_large_is_refused(
 def test_equal_code_is_kept_once_and_known_by_its_content(
     state: Path, store: CodeStore, project: Path, tmp_path: Path
 ) -> None:
-    first = store.take(str(project), str(project / "train.py")).digest
-    assert store.take(str(project), str(project / "train.py")).digest == first
+    first = store.take_snapshot(str(project), str(project / "train.py")).digest
+    assert store.take_snapshot(str(project), str(project / "train.py")).digest == first
     num = len(list((state / "code" / "objects").glob("*/*")))
     write(tmp_path / "copy", {"train.py": "import net", "net/__init__.py": "", "net/layers.py": "WIDTH = 8"})
     write(tmp_path / "copy", {"metrics.json": "{}"})
-    second = store.take(str(tmp_path / "copy"), str(tmp_path / "copy" / "train.py")).digest
+    second = store.take_snapshot(str(tmp_path / "copy"), str(tmp_path / "copy" / "train.py")).digest
     assert len(list((state / "code" / "objects").glob("*/*"))) == num + 1
     assert read(state, second).sources_digest == read(state, first).sources_digest
     (project / "net" / "layers.py").write_text("WIDTH = 9")
-    third = store.take(str(project), str(project / "train.py")).digest
+    third = store.take_snapshot(str(project), str(project / "train.py")).digest
     assert read(state, third).sources_digest != read(state, first).sources_digest
 
 
 def test_what_no_job_has_is_removed_after_a_while(state: Path, store: CodeStore, project: Path) -> None:
-    used = store.take(str(project), None).digest
+    used = store.take_snapshot(str(project), None).digest
     store.bind("job-1", used)
     (project / "train.py").write_text("import not_net")
-    unused = store.take(str(project), None).digest
+    unused = store.take_snapshot(str(project), None).digest
     store.collect(time.time())
     assert tree_path(state, unused).exists(), "its job may be about to begin"
     later_s = time.time() + GRACE_S + 1
@@ -347,4 +348,4 @@ def test_what_no_job_has_is_removed_after_a_while(state: Path, store: CodeStore,
     (state / "jobs" / "job-1" / "code.json").unlink()
     store.collect(later_s)
     assert not list((state / "code").glob("*/*.json")) and not list((state / "code" / "objects").glob("*/*"))
-    assert decode_tree(tree_path(state, store.take(str(project), None).digest).read_bytes()).files
+    assert decode_tree(tree_path(state, store.take_snapshot(str(project), None).digest).read_bytes()).files

@@ -245,14 +245,14 @@ class LimitedHttp(H11Protocol):
         super().handle_events()
         if self.scope is not None:
             cast("dict[str, Any]", self.scope)[CONNECTION] = self
-        self._note_progress()
+        self._update_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._note_progress()
+        self._update_timer()
 
     # ------------------------------------------------------------ limits
-    def _note_progress(self) -> None:
+    def _update_timer(self) -> None:
         cycle = self.cycle
         is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
         answered = cycle if is_whole else None

@@ -287,16 +287,16 @@ class AccessLogMiddleware:
             if message["type"] == "http.response.start":
                 headers = dict(message["headers"])  # of a job that is made, its id stands in one
                 job_id = headers.get(b"location", b"").decode("ascii", "replace").rpartition("/")[2]
-                await self._note(scope, message["status"], job_id)
+                await self._log_request(scope, message["status"], job_id)
             await send(message)
 
         try:
             await self._app(scope, receive, noting)
         except Exception:
-            await self._note(scope, 500)
+            await self._log_request(scope, 500)
             raise
 
-    async def _note(self, scope: Scope, status: int, job_id: str = "") -> None:
+    async def _log_request(self, scope: Scope, status: int, job_id: str = "") -> None:
         """The file is written in a thread."""
         caller: ApiUser | None = scope.get(CALLER)
         verb: Verb | None = scope.get(VERB)

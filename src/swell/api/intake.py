@@ -89,14 +89,14 @@ class SubmissionCheck:
         )
         if spec.image and is_here:
             code_roots(spec, self._folder, storage_of(self._folder))
-        real = self.processes.look(spec.run_as, files)
+        real = self.processes.check_files(spec.run_as, files)
         if not is_here:
             return msgspec.structs.replace(spec, code=submission.uploaded), None
         if submission.code is CodeSource.LIVE or spec.fixed:  # a command finds its files where they are
             return spec, None
         with kept_code():
             read = partial(self.processes.read_snapshot, spec.run_as)
-            kept = self._store.take(real.workdir, real.script, read)
+            kept = self._store.take_snapshot(real.workdir, real.script, read)
         return msgspec.structs.replace(spec, code=kept.digest), kept
 
     def _check_upload(self, submission: Submission, spec: JobSpec, user: str) -> None:

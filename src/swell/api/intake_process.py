@@ -101,8 +101,8 @@ class IntakeProcesses:
         while self._idle:
             self._idle.pop().end()
 
-    def look(self, account: str, files: SubmittedFiles) -> RealPaths:
-        """As `SubmittedFiles.look`. Raises InvalidJob: it takes too much, or cannot be done; Unavailable."""
+    def check_files(self, account: str, files: SubmittedFiles) -> RealPaths:
+        """As `SubmittedFiles.check`. Raises InvalidJob: it takes too much, or cannot be done; Unavailable."""
         try:
             with self._process(account, f"the files {files.workdir} and {files.script}") as process:
                 return process.ask(files, RealPaths)
@@ -114,7 +114,7 @@ class IntakeProcesses:
         with self._process(account, f"the code in {request.workdir}") as process:
             snapshot = process.ask(request, CodeSnapshot)
             for file, chunks in process.contents(intake.lacking(snapshot.tree)):
-                intake.keep(file, chunks)
+                intake.store_file(file, chunks)
             return snapshot
 
     def read_left(self, account: str, files: LeftFiles) -> LeftAnswer:
@@ -297,7 +297,7 @@ def _answer(request: IntakeRequest) -> tuple[msgspec.Struct, dict[str, bytes]]:
     try:
         if isinstance(request, SnapshotRequest):
             return read_snapshot(request)
-        return request.look() if isinstance(request, SubmittedFiles) else request.read(), {}
+        return request.check() if isinstance(request, SubmittedFiles) else request.read(), {}
     except InvalidField as error:
         return IntakeRefusal(error.text, error.field), {}
     except CodeNotFound as error:

@@ -172,9 +172,9 @@ def translated(
         fields |= _elastic_fields(launch, values, place, is_live=bool(OF_LIVE_JOBS.intersection(given)))
         fields["args"] = [*launch.arguments, *arguments]
         options += launch.srun_options or ()
-        lines, becomes = [_told_launch(launch, fields)], OF_ELASTIC_JOBS
+        lines, becomes = [_translated_launch(launch, fields)], OF_ELASTIC_JOBS
     fields |= {**given, "env": fields["env"] | given.get("env", {})}
-    lines += [_told(one, fields, becomes) for one in options]
+    lines += [_translated_option(one, fields, becomes) for one in options]
     fields = {word: value for word, value in fields.items() if value or value == 0}
     return TranslatedScript(fields, sorted(lines, key=lambda told: told.line))
 
@@ -373,7 +373,7 @@ def _gpus(name: str, options: Mapping[str, str], line: int) -> int:
 
 
 # ---------------------------------------------------------------- what became of it
-def _told(
+def _translated_option(
     option: _Option, fields: Mapping[str, Any], becomes: Mapping[str, tuple[str, ...]]
 ) -> TranslatedLine:
     """What becomes of an option of `sbatch` or `srun`. Raises InvalidScriptLine."""
@@ -393,7 +393,7 @@ def _told(
     )
 
 
-def _told_launch(launch: _Launch, fields: Mapping[str, Any]) -> TranslatedLine:
+def _translated_launch(launch: _Launch, fields: Mapping[str, Any]) -> TranslatedLine:
     told = [f"{word}: {fields[word]}" for word in ("script", "python", "workers") if fields[word]]
     told += [f"args: {shlex.join(fields['args'])}"] if fields["args"] else []
     start = "" if launch.srun_options is None else "srun "

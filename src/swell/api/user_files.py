@@ -51,7 +51,7 @@ class SubmittedFiles(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     seen: tuple[tuple[str, str], ...] = ()  #: field and path of what a container sees besides
     roots: tuple[str, ...] = ()  #: folders in which all but programs must be; none: anywhere
 
-    def look(self) -> RealPaths:
+    def check(self) -> RealPaths:
         """Return where they are. Raises InvalidField: one of them cannot be used."""
         fields.check_files(self.script, self.workdir, self.python)
         workdir = fields.real_path("workdir", self.workdir, self.roots)

@@ -172,7 +172,7 @@ def _scene(folder: StateFolder) -> WhatIfState:
     quotas = None if is_up else dict(UserList(folder.path).quotas())  # as a platform hears when it starts
     kinds = [_kind_scene(one, folder.path, ended, quotas) for one in read_platform(state).kinds]
     clock, calendar = HeadClock(), kinds[0].saved.calendar
-    clock.go_on(calendar, max(kind.saved.now_s for kind in kinds))
+    clock.continue_from(calendar, max(kind.saved.now_s for kind in kinds))
     return WhatIfState(
         now_s=clock.now_s(),
         calendar_offset_s=calendar.offset_s,

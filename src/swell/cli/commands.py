@@ -51,7 +51,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "promise": "job_verbs:promise",
         "prioritize": "job_verbs:prioritize",
         "retry": "job_verbs:retry",
-        "continue": "job_verbs:go_on",
+        "continue": "job_verbs:continue_jobs",
         "accept-differences": "job_verbs:accept_differences",
         "metrics": "metrics:metrics",
         "curve": "metrics:curve",
@@ -69,14 +69,14 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "restore": "doctor:restore",
         "admin": "upkeep:app:admin",
     },
-    "Research": {"simulate": "simulate:simulate", "trace": "trace:app:begin", "demo": "demo:demo"},
+    "Research": {"simulate": "simulate:simulate", "trace": "trace:app:show_help", "demo": "demo:demo"},
 }
 SOURCES = {name: source for section in SECTIONS.values() for name, source in section.items()}
 #: The commands of `swell admin`.
 ADMIN_SOURCES = {
     "users": "users:users_app:list_users",
     "tenants": "users:tenants_app:list_tenants",
-    "tokens": "tokens:app:begin",
+    "tokens": "tokens:app:show_help",
     "usage": "upkeep:usage",
     "backup": "doctor:backup",
     "replay": "upkeep:replay",

@@ -33,10 +33,10 @@ def doctor(state: State = None, json: Json = False) -> None:
     On a machine that has joined a platform it checks the state folder of `swell node`, and its lease. Exit
     status 1: a check failed. The platform may be running.
     """
-    _tell(_examined(state), json)
+    _print_results(_examined(state), json)
 
 
-def _tell(findings: list[Finding], json: bool) -> None:
+def _print_results(findings: list[Finding], json: bool) -> None:
     from swell.model.finding import Level
 
     if json:
@@ -162,14 +162,14 @@ def check(script: str, arguments: list[str] | None = None, devices: str = "auto"
     if json:
         print_json(checked)
     elif checked.failure:
-        warn(_told(script, checked.failure))
+        warn(_why_unchecked(script, checked.failure))
     else:
         _print_findings(checked.findings)
     if checked.failure or any(finding.holds for finding in checked.findings):
         raise typer.Exit(HELD)
 
 
-def _told(script: str, failure: str) -> str:
+def _why_unchecked(script: str, failure: str) -> str:
     """Return why nothing was compared, with the traceback where it says more than one place in the script."""
     is_refusal = _REFUSAL.search(failure) is not None
     why = failure_sentence(failure)

@@ -131,7 +131,7 @@ def _wait(client: Client, daemon: int, asked_s: float) -> bool:
             return True
         for line in _hindrances(client, asked_s):
             if line not in told:
-                _say(line)
+                _print_progress(line)
                 told.add(line)
     return False
 
@@ -204,7 +204,7 @@ def _running(folder: StateFolder) -> list[JobView]:
         return []
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr)
 
 
@@ -216,7 +216,7 @@ def _make_answer(folder: StateFolder) -> bool:
 
     if pid := _stopped_agent(folder):  # it can save its workers once it goes on
         os.kill(pid, signal.SIGCONT)
-        _say(f"resumed the agent (pid {pid}), which was stopped by a signal")
+        _print_progress(f"resumed the agent (pid {pid}), which was stopped by a signal")
     if not folder.lock.exists() or (pid := find_holder(folder.lock)) is None:
         return False
     try:
@@ -235,7 +235,7 @@ def _kill(folder: StateFolder, pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):  # it may end while we ask
         os.kill(pid, signal.SIGKILL)
     lock_state(folder.lock, GONE_WITHIN_S).close()
-    _say(f"killed the platform (pid {pid}) of {folder.path}, which did not answer or did not end")
+    _print_progress(f"killed the platform (pid {pid}) of {folder.path}, which did not answer or did not end")
 
 
 def _start_again(folder: StateFolder) -> None:
@@ -248,4 +248,4 @@ def _start_again(folder: StateFolder) -> None:
     try:
         launch(folder, ()).close()
     except (InvalidOption, StateError) as error:
-        _say(f"its jobs cannot be saved: {error}")
+        _print_progress(f"its jobs cannot be saved: {error}")

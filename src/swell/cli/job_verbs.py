@@ -12,7 +12,7 @@ import typer
 import swell
 from swell.cli import submit as job
 from swell.cli.options import JobName, JobNames, Json, State, described, seconds
-from swell.cli.output import note, print_json, print_table, warn
+from swell.cli.output import print_json, print_note, print_table, warn
 from swell.cli.submit import REFUSED, change_refused, tell_verdicts, verdict
 from swell.model.deadline_state import is_change_refused
 from swell.model.errors import InvalidInput
@@ -179,7 +179,7 @@ def _decided(client: Client, view: JobView) -> JobView:
     """The job after the decision; a held job waits for none, for it is made when the job is resumed."""
     if view.asked_deadline_s is None or view.is_held:
         return view
-    note(f"{view.id}: waiting for its trial run and the admission decision")
+    print_note(f"{view.id}: waiting for its trial run and the admission decision")
     return client.wait(view.id, lambda job: job.asked_deadline_s is None or job.phase.is_end or job.is_held)
 
 
@@ -198,7 +198,7 @@ def retry(
     )
 
 
-def go_on(
+def continue_jobs(
     jobs: JobNames,
     deadline: job.OtherDeadline = None,
     kind: job.OtherKind = None,
@@ -268,7 +268,7 @@ def _await(client: Client, ids: Sequence[str], give_up_s: float, json: bool) -> 
             if news not in told and view.phase.is_end and not json:
                 print(verdict(view, "", 0.0), flush=True)
             elif news not in told and view.is_held:
-                note(f"{view.id}: {view.reason}")
+                print_note(f"{view.id}: {view.reason}")
             told |= {news} if view.phase.is_end or view.is_held else set()
         if all(view.phase.is_end for view in views) or time.monotonic() >= give_up_s:
             return views

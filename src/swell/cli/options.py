@@ -103,7 +103,7 @@ def _parameter(name: str, option: Option, kind: Any) -> Parameter:
     is_list = get_origin(kind) is tuple and get_args(kind)[1:] == (...,)
     is_parsed = option.parse is not None and kind is not bool
     told: Any = str if is_parsed and not is_list else value_type((kind,))
-    annotation = Annotated[told | None, _told(option)]
+    annotation = Annotated[told | None, _typer_parameter(option)]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
@@ -115,7 +115,7 @@ def value_type(kinds: Sequence[Any]) -> Any:
     return list[str] if is_list else next((kind for kind in (str, float, int) if kind in kinds), str)
 
 
-def _told(option: Option) -> Any:
+def _typer_parameter(option: Option) -> Any:
     """What Typer takes."""
     if "argument" in option.words:
         return typer.Argument(metavar=option.metavar, help=option.help)
@@ -129,7 +129,7 @@ def described(texts: str) -> Callable[[Described], Described]:
     def with_options(what: Described) -> Described:
         hints = get_type_hints(what, include_extras=True)
         for name, option in told_options(texts).items():
-            what.__annotations__[name] = Annotated[hints[name], _told(option)]
+            what.__annotations__[name] = Annotated[hints[name], _typer_parameter(option)]
         return what
 
     return with_options
@@ -168,12 +168,12 @@ format: NAME
 strict (rare):
     Refuse a trace that has malformed lines instead of skipping them.
 """)
-State = Annotated[Path | None, _told(_SHARED["state"])]
-Json = Annotated[bool, _told(_SHARED["json"])]
-Run = Annotated[Path | None, _told(_SHARED["run"])]
-RunPolicy = Annotated[str | None, _told(_SHARED["policy"])]
-Format = Annotated[str | None, _told(_SHARED["format"])]
-Strict = Annotated[bool, _told(_SHARED["strict"])]
+State = Annotated[Path | None, _typer_parameter(_SHARED["state"])]
+Json = Annotated[bool, _typer_parameter(_SHARED["json"])]
+Run = Annotated[Path | None, _typer_parameter(_SHARED["run"])]
+RunPolicy = Annotated[str | None, _typer_parameter(_SHARED["policy"])]
+Format = Annotated[str | None, _typer_parameter(_SHARED["format"])]
+Strict = Annotated[bool, _typer_parameter(_SHARED["strict"])]
 
 
 def _show_all_options(context: typer.Context, is_wanted: bool) -> None:

@@ -197,7 +197,7 @@ def warn(text: str) -> None:
     print(f"swell: {text}", file=sys.stderr)
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Print a note to the terminal of a user who watches; it is not part of the command's output."""
     if sys.stderr.isatty():
         print(text, file=sys.stderr)

@@ -11,7 +11,7 @@ import typer
 
 from swell import __version__
 from swell.cli.options import described, node_of_devices
-from swell.cli.output import check_files, note, print_table, warn, write_json
+from swell.cli.output import check_files, print_note, print_table, warn, write_json
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def tested(devices: str) -> Report:
         )
     with guarded_folder("swell-selftest-") as folder:
         try:
-            rows = measure(node, folder, lambda what: note(f"{what} ..."), warn)
+            rows = measure(node, folder, lambda what: print_note(f"{what} ..."), warn)
         except AgentError as error:
             raise ApiError(str(error)) from error
     return Report(

@@ -20,7 +20,7 @@ import typer
 import swell
 from swell.api.errors import AccessRefused, ApiError
 from swell.cli.options import HelpAll, State, with_groups
-from swell.cli.output import note
+from swell.cli.output import print_note
 from swell.cli.submit import SessionFields
 from swell.executors.local.terminal import BROKEN_S, PIECE_BYTES, line_of, message_of, pass_on
 from swell.model.errors import InvalidJob, Unavailable, WrongPhase
@@ -114,10 +114,10 @@ def _attach(state: Path | None, job_id: str) -> None:
     status = AttachedTerminal(state, job_id).run()
     with swell.connect(state) as client:
         if status is None and not client.job(job_id).phase.is_end:
-            note(f"{job_id} goes on: `swell attach {job_id}` shows it, `swell cancel {job_id}` ends it")
+            print_note(f"{job_id} goes on: `swell attach {job_id}` shows it, `swell cancel {job_id}` ends it")
             return
         view = client.wait(job_id)
-    note(f"{job_id}: {view.phase}: {view.reason}")
+    print_note(f"{job_id}: {view.phase}: {view.reason}")
     raise typer.Exit(status if status and view.phase == "failed" else STATUSES.get(view.phase, 0))
 
 
@@ -206,7 +206,7 @@ class AttachedTerminal:
                     opened[1].close()
             if self._shown and not is_told:
                 is_told = True
-                _tell("the line broke, and is tried again; ~d detaches")
+                _print_note("the line broke, and is tried again; ~d detaches")
             await asyncio.sleep(RETRY_S)
 
     async def _show(self, reader: asyncio.StreamReader, line: asyncio.StreamWriter) -> int:
@@ -223,7 +223,7 @@ class AttachedTerminal:
                 self._send(size=self._size())
                 self._answered.set()
             elif "is_replaced" in message:
-                _tell("another terminal has attached to the session")
+                _print_note("another terminal has attached to the session")
                 self._left.set()
             elif "status" in message:
                 return int(message["status"])
@@ -269,7 +269,7 @@ def _write(content: bytes) -> None:
         content = content[os.write(STDOUT, content) :]
 
 
-def _tell(text: str) -> None:
+def _print_note(text: str) -> None:
     os.write(STDERR, f"\r\n[swell] {text}\r\n".encode())
 
 

@@ -227,7 +227,7 @@ class SimFiles(msgspec.Struct, frozen=True, kw_only=True):
 
             with output.writing("--html", self.html):
                 self.html.write_text(report_text(log, command), encoding="utf-8")
-            output.note(f"wrote {self.html}")
+            output.print_note(f"wrote {self.html}")
 
 
 Files = Annotated[SimFiles, declared_options(SimFiles, FILE_OPTIONS, SimFiles)]
@@ -345,7 +345,7 @@ def simulate(
     log = _read(trace, format, strict)
     workload, scenario = _set_up(log, profiles, filling, conditions, settings)
     output.check_folder("--stories", files.stories)
-    _note_undivided(names, conditions, settings)
+    _warn_undivided(names, conditions, settings)
     runs = {name: _run(name, scenario, settings, files) for name in names}
     results = _results(runs, workload, conditions, settings)
     (output.print_json if files.prints_json else print_results)(results)
@@ -373,7 +373,7 @@ def _results(
     ]
 
 
-def _note_undivided(names: Sequence[str], conditions: Conditions, settings: Settings) -> None:
+def _warn_undivided(names: Sequence[str], conditions: Conditions, settings: Settings) -> None:
     """A note and no error: jobs run, as they would first come, first served."""
     from swell.policies.registry import POLICIES
 
@@ -461,5 +461,5 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimFiles) -
 
     with output.writing("--stories", files.stories):
         file = RunRecord(files.stories).write(policy, core.save(), events.jobs(core), events.stories)
-    output.note(f"wrote {file}")
+    output.print_note(f"wrote {file}")
     return outcome

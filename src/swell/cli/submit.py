@@ -18,7 +18,7 @@ import swell
 from swell.api import words
 from swell.api.submission import OF_FIXED, declared
 from swell.cli.options import HelpAll, Json, OptionGroup, State, described, value_type, with_groups
-from swell.cli.output import clock, moment, note, print_json
+from swell.cli.output import clock, moment, print_json, print_note
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured, took_offer
 from swell.model.errors import InvalidJob
 from swell.model.quantities import told_devices
@@ -231,14 +231,14 @@ def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
     if no_wait or has_verdict(view):
         return view
     whats = {"live": "its trial run, after which it may start, and ", "restart": "its first steps and "}
-    note(f"{job_id}: waiting for {whats.get(view.elasticity, '')}the admission decision")
+    print_note(f"{job_id}: waiting for {whats.get(view.elasticity, '')}the admission decision")
     told = ""
 
     def is_decided(view: JobView) -> bool:
         nonlocal told
         is_kept_waiting = view.reason_code in {"trial_lost", "no_nodes", "few_devices"}
         if is_kept_waiting and view.reason != told and not has_verdict(view):
-            note(f"{job_id}: {view.reason}")
+            print_note(f"{job_id}: {view.reason}")
             told = view.reason
         return has_verdict(view)
 

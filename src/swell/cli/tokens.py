@@ -28,7 +28,7 @@ app = typer.Typer(name="tokens", rich_markup_mode=None, add_completion=False)
 
 
 @app.callback(invoke_without_command=True)
-def begin(context: typer.Context) -> None:
+def show_help(context: typer.Context) -> None:
     """Join tokens, by which other machines join a platform."""
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -62,10 +62,10 @@ def skipped_rows(found: TraceStatistics) -> Iterator[tuple[str, str, str]]:
 def _jobs(found: TraceStatistics) -> str:
     if found.epoch_s is None or found.span_s is None:
         return "none"
-    return f"{found.jobs:,}, the first at {_begin(found.epoch_s)}, the last {span(found.span_s)} later"
+    return f"{found.jobs:,}, the first at {_start_text(found.epoch_s)}, the last {span(found.span_s)} later"
 
 
-def _begin(epoch_s: float) -> str:
+def _start_text(epoch_s: float) -> str:
     if CALENDAR[0] < epoch_s < CALENDAR[1]:
         return f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"{epoch_s:,.0f} s"
@@ -111,7 +111,7 @@ app = typer.Typer(name="trace", add_completion=False, rich_markup_mode=None)
 
 
 @app.callback(invoke_without_command=True)
-def begin(context: typer.Context) -> None:
+def show_help(context: typer.Context) -> None:
     """Inspect, convert or generate a log of jobs."""
     if context.invoked_subcommand is None:
         print(context.get_help())

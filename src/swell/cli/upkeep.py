@@ -95,12 +95,12 @@ def replay(state: State = None, json: Json = False) -> None:
     if json:
         print_json(found)
     else:
-        print(_said(found))
+        print(_replay_text(found))
     if not found.is_equal:
         raise typer.Exit(1)
 
 
-def _said(found: Replay) -> str:
+def _replay_text(found: Replay) -> str:
     if found.num_batches == 0:
         return "nothing to compare: the journal holds one state and no batches since, as after `swell down`"
     end = "all equal" if found.is_equal else f"batch {found.first_difference} leads to other commands now"
@@ -136,7 +136,7 @@ def prune(
         )
     before_s = None if older_than is None else time.time() - seconds("older-than", older_than)
     limit = None if keep_bytes is None else parsed("keep-bytes", parse_bytes, keep_bytes)
-    _tell(_prune(state, jobs or [], before_s, limit, dry_run), dry_run)
+    _print_pruned(_prune(state, jobs or [], before_s, limit, dry_run), dry_run)
 
 
 def _prune(
@@ -164,7 +164,7 @@ def _prune(
     return prune_left_behind(folder.path, request, find, load_addresses(folder))
 
 
-def _tell(pruned: Sequence[PrunedJob], is_dry_run: bool) -> None:
+def _print_pruned(pruned: Sequence[PrunedJob], is_dry_run: bool) -> None:
     now_s = time.time()
     if pruned:
         rows = [(job.job_id, clock(job.ended_s, now_s), format_bytes(job.freed_bytes)) for job in pruned]

@@ -70,7 +70,7 @@ def add(name: UserName, role: str, tenant: str | None = None, state: State = Non
     folder = own_folder(state)
     folder.create()
     token = UserList(folder.path).add(name, known_role, its_tenant)
-    note_access(folder, "users add", name)
+    log_access(folder, "users add", name)
     print(token)
     print(f"{name} sets the environment variable SWELL_TOKEN to this token", file=sys.stderr)
 
@@ -82,7 +82,7 @@ def remove(name: UserName, state: State = None) -> None:
 
     folder = own_folder(state)
     UserList(folder.path).remove(name)
-    note_access(folder, "users remove", name)
+    log_access(folder, "users remove", name)
     print(f"user {name} is removed; jobs that they have submitted go on")
 
 
@@ -100,7 +100,7 @@ def own_folder(state: Path | None) -> StateFolder:
     return folder
 
 
-def note_access(folder: StateFolder, operation: str, about: str) -> None:
+def log_access(folder: StateFolder, operation: str, about: str) -> None:
     """Log what the owner did by a command about users."""
     from swell.api.user_list import OWNER, AccessEntry, UserList
 
@@ -242,7 +242,7 @@ def limit(
         _check_kept(folder, name, limits.quota)
     folder.create()
     users.limit(name, limits)
-    note_access(folder, "tenants limit", name)
+    log_access(folder, "tenants limit", name)
     print(
         f"tenant {name}: open jobs: {_shown(limits.open_jobs)}, devices: {_shown(limits.devices)}, "
         f"share of devices: {_shown(limits.share, told_share)}, weight: {limits.weight:g}"

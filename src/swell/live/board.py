@@ -99,7 +99,7 @@ class TurnResult:
 
 
 class ViewBoard:
-    """Written by the head's thread, but for `note_pruned`, and read by any.
+    """Written by the head's thread, but for `post_pruned`, and read by any.
 
     A turn writes what changed. What its plan says of each job is worked out by the thread that reads it.
     """
@@ -137,7 +137,7 @@ class ViewBoard:
             self._posted = news
             self._news.notify_all()
 
-    def note_pruned(self, job_ids: Sequence[str]) -> None:
+    def post_pruned(self, job_ids: Sequence[str]) -> None:
         """Record that ended jobs were pruned from the archive, so readers drop them. Called by any thread."""
         with self._lock:
             self._turn += 1
@@ -149,7 +149,7 @@ class ViewBoard:
         with self._news:
             return self._news.wait_for(lambda: self._turn > since, most_s)
 
-    def _told(self, entries: Iterable[Entry]) -> list[ToldJob]:
+    def _with_plans(self, entries: Iterable[Entry]) -> list[ToldJob]:
         """What is said by now. The caller has the lock; it completes the views without it."""
         told = []
         for job, turn in entries:
@@ -162,7 +162,7 @@ class ViewBoard:
         """An open job, with head times; None for any other job."""
         with self._lock:
             now_s = self._posted.now_s
-            told = self._told([entry] if (entry := self._open.get(job_id)) else [])
+            told = self._with_plans([entry] if (entry := self._open.get(job_id)) else [])
         return told[0].complete(now_s) if told else None
 
     def jobs(self, is_wanted: Callable[[JobView], bool] = lambda view: True, limit: int = 0) -> list[JobView]:
@@ -173,7 +173,7 @@ class ViewBoard:
             limit: the newest so many of them; 0: all.
         """
         with self._lock:
-            now_s, told = self._posted.now_s, self._told(self._newest(is_wanted, limit))
+            now_s, told = self._posted.now_s, self._with_plans(self._newest(is_wanted, limit))
         return [one.complete(now_s) for one in told]
 
     def _newest(self, is_wanted: Callable[[JobView], bool], limit: int) -> list[Entry]:
@@ -191,7 +191,7 @@ class ViewBoard:
             turn, now_s, touched = self._turn, self._posted.now_s, self._touched_since(since)
             ids = set(self._open) if touched is None else touched
             archived = [job_id for job_id in ids if job_id not in self._open]
-            told = self._told(self._open[job_id] for job_id in {*ids, *also} if job_id in self._open)
+            told = self._with_plans(self._open[job_id] for job_id in {*ids, *also} if job_id in self._open)
             stories = [(job_id, story) for at_turn, job_id, story in self._stories if at_turn > since]
             has_new_plan = self._planned_turn > since
         views = [one.complete(now_s) for one in told]
@@ -219,7 +219,7 @@ class ViewBoard:
             is_wanted: may look at anything but a reason or an estimate.
         """
         with self._lock:
-            told = self._told(one for one in self._open.values() if is_wanted(one[0].view))
+            told = self._with_plans(one for one in self._open.values() if is_wanted(one[0].view))
         return [(one.view, one.planned_s) for one in told]
 
     def views(self) -> list[JobView]:

@@ -51,16 +51,17 @@ class LocalClock:
 class HeadClock:
     """CLOCK_BOOTTIME and an offset, which stays the same for as long as the machine is up.
 
-    It also compares the machine's calendar with the platform's: `look` belongs to the head's thread. Until
-    `go_on` is called this is the clock of a platform's first start, which begins by the calendar.
+    It also compares the machine's calendar with the platform's: `find_step` belongs to the head's thread.
+    Until `continue_from` is called this is the clock of a platform's first start, which begins by the
+    calendar.
     """
 
     def __init__(self, system: LocalClock | None = None) -> None:
         self._system = system or LocalClock()
         self.boot_id = self._system.boot_id
-        self.go_on(Calendar(), 0.0)
+        self.continue_from(Calendar(), 0.0)
 
-    def go_on(self, calendar: Calendar, last_s: float) -> None:
+    def continue_from(self, calendar: Calendar, last_s: float) -> None:
         """Continue the time of an earlier platform, whose journal ends at `last_s`.
 
         On the same boot the offset stays the same. On another boot, head time is what the calendar and the
@@ -95,7 +96,7 @@ class HeadClock:
         return round((wall_s - self.of_boot_s((before_s + after_s) / 2.0)) * GRAIN) / GRAIN
 
     # ------------------------------------------------------------ steps of the machine's clock
-    def look(self) -> ClockStepped | None:
+    def find_step(self) -> ClockStepped | None:
         """The step, once it has lasted. A step of TOLD_STEP_S or more is logged as soon as it is seen."""
         offset_s, now_s = self.wall_offset_s(), self.now_s()
         if offset_s is None:

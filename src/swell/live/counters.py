@@ -220,7 +220,7 @@ class PlatformCounts(Collector):
             yield from metric.collect()
 
     # ------------------------------------------------------------ the head's thread
-    def begin(self, views: Iterable[JobView], calendar: Calendar, warned: Iterable[str]) -> None:
+    def start_from(self, views: Iterable[JobView], calendar: Calendar, warned: Iterable[str]) -> None:
         """Start with these open jobs: what became of them by now counts no more.
 
         Args:
@@ -233,9 +233,9 @@ class PlatformCounts(Collector):
                 resizes=frozenset(one.at_s for one in _over(view)),
                 is_half_done=_is_half_done(view),
             )
-            self._note_devices(job, view)
+            self._set_devices(job, view)
 
-    def hear(self, turn: Turn) -> None:
+    def count_turn(self, turn: Turn) -> None:
         """Count what came of a turn."""
         news = turn.news
         self._journal_s.observe(turn.written_s - turn.begun_s)
@@ -255,14 +255,14 @@ class PlatformCounts(Collector):
             for told in changes.jobs:
                 view = told.view
                 job = self._jobs.setdefault(view.id, _KnownJob())
-                self._note(job, view, news.calendar)
-                self._note_devices(job, view)
+                self._count_changes(job, view, news.calendar)
+                self._set_devices(job, view)
                 if not job.is_half_done and _is_half_done(view):
                     job.is_half_done, job.half_s = True, changes.now_s
                     job.expected_s = told.planned_s
         for view in news.ended:
             job = self._jobs.pop(view.id, _KnownJob())
-            self._note(job, view, news.calendar)
+            self._count_changes(job, view, news.calendar)
             self._num_devices[job.tenant_kind] -= job.num_devices
             self._count_end(job, view)
 
@@ -285,7 +285,7 @@ class PlatformCounts(Collector):
                 self._losses.labels("yes" if event.name in self._warned else "no").inc()
         self._warned = set(warned)
 
-    def _note_devices(self, job: _KnownJob, view: JobView) -> None:
+    def _set_devices(self, job: _KnownJob, view: JobView) -> None:
         """The job has as many devices from now on as its view says. A series begins with 0."""
         self._num_devices[job.tenant_kind] -= job.num_devices
         job.tenant_kind = (view.tenant, view.kind)
@@ -293,7 +293,7 @@ class PlatformCounts(Collector):
         job.num_devices = workers * view.devices_per_worker
         self._num_devices[job.tenant_kind] += job.num_devices
 
-    def _note(self, job: _KnownJob, view: JobView, calendar: Calendar) -> None:
+    def _count_changes(self, job: _KnownJob, view: JobView, calendar: Calendar) -> None:
         """Count a new promise, and resizes whose size was given up: all is known of them then.
 
         Times of day are compared: a step of the machine's clock moves head times, and promises nothing.

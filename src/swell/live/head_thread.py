@@ -152,14 +152,14 @@ class HeadThread:
         for news in recovered:
             board.post(news)
         self.journal.schedule_fold(history.seq, time.thread_time() - began_s, board.num_open)
-        self.clock.go_on(board.calendar, self._core.now_s)
+        self.clock.continue_from(board.calendar, self._core.now_s)
         self.started_s = self.clock.now_s()
-        self.counters.begin(board.views(), board.calendar, board.latest.warned)
+        self.counters.start_from(board.views(), board.calendar, board.latest.warned)
 
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
         now_s = self.clock.now_s()
-        work = self._executor.start(self._hear, self.inbox.put_replacement)
+        work = self._executor.start(self._put_event, self.inbox.put_replacement)
         opened = Opened(
             at_s=self.started_s,
             policy=self._site.policy,
@@ -169,17 +169,17 @@ class HeadThread:
             kinds=tuple(dict.fromkeys(node.kind for node in self._site.nodes)),
         )
         self.inbox.put_event(opened)
-        self._adopt(work, now_s)
-        self._watch(self.board.views(), ())
+        self._adopt_work(work, now_s)
+        self._put_followed(self.board.views(), ())
         self._executor.want_devices(self._demand.num_devices)
 
-    def _watch(self, changed: Sequence[JobView], ended: Sequence[JobView]) -> bool:
+    def _put_followed(self, changed: Sequence[JobView], ended: Sequence[JobView]) -> bool:
         """Put before the head what jobs are to hear that follow others; whether other devices are wanted."""
-        for event in self._followers.look(changed, ended, self.clock.now_s()):
+        for event in self._followers.find_events(changed, ended, self.clock.now_s()):
             self.inbox.put_event(event)
-        return self._demand.note(changed, ended)
+        return self._demand.update(changed, ended)
 
-    def _adopt(self, work: RunningWork, now_s: float) -> None:
+    def _adopt_work(self, work: RunningWork, now_s: float) -> None:
         """Put before the head what is not as it believes; command again what was not answered.
 
         Trial runs whose answer is of no use are ended.
@@ -220,12 +220,12 @@ class HeadThread:
             self.journal.end_fold()
             if self.inbox.replacement is not None:  # and all that was taken is handled
                 found, self.inbox.replacement = self.inbox.replacement, None
-                self._adopt(*found)
-            if batch := self._take():
+                self._adopt_work(*found)
+            if batch := self._next_batch():
                 return batch
         return ()
 
-    def _take(self) -> list[AnyEvent]:
+    def _next_batch(self) -> list[AnyEvent]:
         """Wait for events, and look what else the head is to hear: once in LOOK_EVERY_S at least."""
         dues_s = [due_s for due_s in (self._wake_s, self._drain_until_s) if due_s is not None]
         for node in self._join_tests.due(self._core, self.clock.now_s()):
@@ -235,8 +235,8 @@ class HeadThread:
         if self._wake_s is not None and now_s >= self._wake_s:
             self._wake_s = None
             batch.append(Woke(at_s=now_s))
-        news = (self.clock.look(), self.quotas.look(self._core.claims, self.clock.now_s()))
-        faults = self._faults.look(self._executor.device_readings, self._core, now_s)
+        news = (self.clock.find_step(), self.quotas.find_change(self._core.claims, self.clock.now_s()))
+        faults = self._faults.find_faults(self._executor.device_readings, self._core, now_s)
         return [*batch, *(event for event in news if event is not None), *faults]
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
@@ -268,7 +268,7 @@ class HeadThread:
         turn.news = news = TurnResult.of(self._core)
         new = self.journal.finish(self.journal.store.last_seq, turn.commands, news)
         self.board.post(news)
-        if self._watch(news.changed, news.ended):
+        if self._put_followed(news.changed, news.ended):
             self._executor.want_devices(self._demand.num_devices)
         self.inbox.answer_requests(self._core.ignored, self._core.set_aside)
         self._executor.acknowledge()
@@ -277,7 +277,7 @@ class HeadThread:
         for message in new:
             self._webhooks.add(message)
         turn.ended_s = time.perf_counter()
-        self.counters.hear(turn)
+        self.counters.count_turn(turn)
         for event in turn.batch:  # such a trial run is tried again, and no job's page keeps it
             if isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST and not event.is_taken:
                 log.warning("the trial run of %s was lost: %s", event.job_id, event.message.strip())
@@ -291,7 +291,7 @@ class HeadThread:
         return self._core.is_idle or is_late
 
     # ------------------------------------------------------------ any thread
-    def _hear(self, event: AnyEvent) -> None:
+    def _put_event(self, event: AnyEvent) -> None:
         """Put an event of an executor into the inbox, its times converted to head time."""
         event = msgspec.structs.replace(event, at_s=self.clock.of_boot_s(event.at_s))
         if isinstance(event, NodeWarned | NodeEndKnown) and event.until_s is not None:

@@ -177,10 +177,10 @@ def with_named_kinds(spec: JobSpec, devices: Mapping[str, int]) -> JobSpec:
 
 def _check_kind(name: str, kind: str, devices: Mapping[str, int]) -> None:
     if kind not in devices:
-        raise InvalidJob(f"job {name!r} asks for devices of kind {kind!r}; {_told(devices)}")
+        raise InvalidJob(f"job {name!r} asks for devices of kind {kind!r}; {_available(devices)}")
 
 
-def _told(devices: Mapping[str, int]) -> str:
+def _available(devices: Mapping[str, int]) -> str:
     if not devices:
         return "no node has joined this platform yet: submit it once one has, or without a kind"
     return f"the platform has {_listed(devices)}: name one of these, or let a node of that kind join first"

@@ -94,7 +94,7 @@ class NewsFinder:
                 self._groups[view.group, view.user] = view
         return found
 
-    def look(self, put: Put) -> None:
+    def find_news(self, put: Put) -> None:
         """Find news that no turn brings."""
         source = self.source
         now_s, calendar = source.now_s(), source.calendar()

@@ -123,7 +123,7 @@ class Platform(JobSource):
         self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFiles(site.jobs_dir))
         self._booking_lock = threading.Lock()
         self._disk = SpaceWatch(site.jobs_dir.resolve().parent)
-        self._pruner = PruneThread(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
+        self._pruner = PruneThread(store, site.jobs_dir, self._clock.now_s, self._board.post_pruned)
 
     # ------------------------------------------------------------ the head
     def recover(self, history: JournalHistory) -> None:
@@ -528,7 +528,7 @@ class Platform(JobSource):
         free = [
             device for node in nodes if not node.leaving for device in node.devices.values() if not device
         ]
-        space = self._disk.look()
+        space = self._disk.measure()
         return ClusterView(
             version=__version__,
             policy=self._site.policy,

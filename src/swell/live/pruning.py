@@ -142,7 +142,7 @@ class PruneThread:
     """Removes ended jobs of a running platform. Calls come from any thread.
 
     Args:
-        note_pruned: hears of jobs that are no more.
+        post_pruned: hears of jobs that are no more.
     """
 
     def __init__(
@@ -150,10 +150,10 @@ class PruneThread:
         store: SqlJournal,
         jobs_dir: Path,
         now_s: Callable[[], float],
-        note_pruned: Callable[[Sequence[str]], None],
+        post_pruned: Callable[[Sequence[str]], None],
     ) -> None:
         self._store, self._jobs_dir = store, jobs_dir
-        self._now_s, self._note_pruned = now_s, note_pruned
+        self._now_s, self._post_pruned = now_s, post_pruned
         self._one_at_a_time = threading.Lock()
         self._is_over = threading.Event()
 
@@ -162,7 +162,7 @@ class PruneThread:
         with self._one_at_a_time:
             pruned = prune(self._store, self._jobs_dir, request, self._now_s())
         if pruned and not request.is_dry_run:
-            self._note_pruned([job.job_id for job in pruned])
+            self._post_pruned([job.job_id for job in pruned])
         return pruned
 
     def start(self, retention: HistoryLimits) -> None:

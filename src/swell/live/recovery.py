@@ -340,7 +340,7 @@ def _amended(batch: Sequence[AnyEvent], fault: Fault, error: Exception) -> Seque
         return _without(batch, fault.culprit, error)
     if any(isinstance(event, PlanFailed) and event.kind == fault.kind for event in batch):
         return None
-    why, trace = told(error)
+    why, trace = error_texts(error)
     at_s = batch[-1].at_s
     return [*batch, PlanFailed(at_s=at_s, kind=fault.kind, why=why, trace=trace)]
 
@@ -349,7 +349,7 @@ def _without(
     batch: Sequence[AnyEvent], culprit: AnyEvent | str, error: Exception
 ) -> Sequence[AnyEvent] | None:
     """Return the batch without an event, or with the end of a job; None if that has been tried."""
-    why, trace = told(error)
+    why, trace = error_texts(error)
     place = next((place for place, event in enumerate(batch) if event is culprit), None)
     if place is not None:
         event = batch[place]
@@ -367,7 +367,7 @@ def _without(
     return [*events, EventSetAside(at_s=batch[-1].at_s, job_id=job_id, why=why, trace=trace), *verdicts]
 
 
-def told(error: BaseException) -> tuple[str, str]:
+def error_texts(error: BaseException) -> tuple[str, str]:
     """Return an error in one line, and as a trace."""
     lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
     return lines[-1], "".join(traceback.format_exception(error))[-MOST_TRACE:]

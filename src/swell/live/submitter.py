@@ -134,7 +134,7 @@ class Submitter:
             earlier = self._earlier(origin)
             if earlier is None:
                 spec = checked(spec, self._ids.values())
-                mine = self._begin(spec, origin)
+                mine = self._reserve_id(spec, origin)
         if earlier is not None:
             return _again(earlier)
         try:
@@ -169,7 +169,7 @@ class Submitter:
             )
         return earlier
 
-    def _begin(self, spec: JobSpec, origin: Origin) -> PendingSubmission:
+    def _reserve_id(self, spec: JobSpec, origin: Origin) -> PendingSubmission:
         mine = PendingSubmission(self._new_id(spec.name), origin, spec)
         self._ids[mine.job_id] = mine
         if origin.key:

@@ -66,7 +66,7 @@ class QuotaWatch:
         self._read = read
         self.why = ""  #: why what was set does not hold; empty: it does
 
-    def look(self, known: Claims, now_s: float) -> QuotasSet | None:
+    def find_change(self, known: Claims, now_s: float) -> QuotasSet | None:
         """What the head is to hear, if that is not what it knows."""
         why = ""
         try:
@@ -90,7 +90,7 @@ class FaultWatch:
         self._known: set[tuple[str, str]] = set()  #: devices and nodes, and what is wrong with them
         self._due_s = 0.0
 
-    def look(
+    def find_faults(
         self, read: Callable[[], Mapping[str, DeviceReading]], core: PlatformCore, now_s: float
     ) -> list[NodeWarned]:
         """What the head is to hear of nodes with faults that were not known. Reads seldom, at any rate.
@@ -161,7 +161,7 @@ class AfterWatch:
         self._find = find
         self._awaits: dict[str, tuple[str, ...]] = {}  #: by job
 
-    def look(
+    def find_events(
         self, changed: Iterable[JobView], ended: Sequence[JobView], now_s: float
     ) -> list[CancelRequested | PredecessorsSucceeded]:
         """What followers are to hear after a turn of which all predecessors, or one of them, has ended."""
@@ -207,7 +207,7 @@ class DeviceDemand:
         self._by_job: dict[str, int] = {}
         self.num_devices = 0
 
-    def note(self, changed: Iterable[JobView], ended: Iterable[JobView]) -> bool:
+    def update(self, changed: Iterable[JobView], ended: Iterable[JobView]) -> bool:
         """Whether the sum is another one. `changed`: open jobs, also those that are new."""
         before = self.num_devices
         for view in changed:
@@ -247,7 +247,7 @@ class SpaceWatch:
         self._answer: Future[Space] | None = None
         self._begun_s = 0.0
 
-    def look(self) -> Space | None:
+    def measure(self) -> Space | None:
         """What there is now, or was in the last second; None: the disk does not answer. Raises OSError."""
         with self._lock:
             now_s = time.monotonic()

@@ -174,7 +174,7 @@ class Webhooks:
         while not is_last:
             is_last = self._is_over.is_set()
             try:
-                self.news.look(self.put)
+                self.news.find_news(self.put)
             except Exception:  # what cannot be told now is told later
                 log.exception("news of open jobs are not told to webhooks for %g s", LOOK_EVERY_S)
             with suppress(TimeoutError):

@@ -124,7 +124,7 @@ def read_snapshot(request: SnapshotRequest) -> tuple[CodeSnapshot, dict[str, byt
         files[path] = CodeFile(digest, len(content), bool(state.st_mode & stat.S_IXUSR))
         contents[digest] = content
     tree = CodeTree(roots=roots, files=files, links=dict(sorted(found.links.items()))).known_by(main)
-    return CodeSnapshot(tree=tree, left_out=_told(found.left_out, roots[0])), contents
+    return CodeSnapshot(tree=tree, left_out=_left_out_text(found.left_out, roots[0])), contents
 
 
 def find_code(roots: Iterable[str], limits: CodeLimits, but_not: Collection[str]) -> CodeFiles:
@@ -149,7 +149,7 @@ def find_code(roots: Iterable[str], limits: CodeLimits, but_not: Collection[str]
             is_own = any(is_within(path, other) for other in but_not)
             if is_own or (patterns and patterns.match_file(os.path.relpath(path, root))):
                 continue
-            _take(found, path, is_tracked, limits)
+            _add_file(found, path, is_tracked, limits)
             if len(found.files) > limits.code_num_files or found.num_bytes > limits.code_total_mib * MIB:
                 raise _too_much(found, limits)
         for path, what in left_out.items():
@@ -159,7 +159,7 @@ def find_code(roots: Iterable[str], limits: CodeLimits, but_not: Collection[str]
     return found
 
 
-def _take(found: CodeFiles, path: str, is_tracked: bool, limits: CodeLimits) -> None:
+def _add_file(found: CodeFiles, path: str, is_tracked: bool, limits: CodeLimits) -> None:
     if path in found.files:  # one of the folders is below another one
         return
     if path.endswith(VALUES_SUFFIX) and not is_tracked:
@@ -290,7 +290,7 @@ def _read_patterns(file: Path) -> GitIgnoreSpec:
         raise CodeNotFound(f"{file} cannot be read ({error}); write it as a .gitignore") from error
 
 
-def _told(left_out: dict[str, str], root: str) -> str:
+def _left_out_text(left_out: dict[str, str], root: str) -> str:
     """What is left out, data first; nothing if it is caches alone."""
     if set(left_out.values()) <= {CACHE}:
         return ""

@@ -81,14 +81,14 @@ class CodeIntake:
             if path not in self.new and not _is_used(path, file.num_bytes)
         ]
 
-    def keep(self, file: CodeFile, chunks: Iterable[bytes]) -> None:
+    def store_file(self, file: CodeFile, chunks: Iterable[bytes]) -> None:
         """Keep a content. No more of it is read than the file holds.
 
         Raises:
             CodeNotFound: it is another content, which is not kept.
             OSError: it cannot be kept.
         """
-        self._keep(object_path(self._state_dir, file.digest), file, chunks)
+        self._store_file(object_path(self._state_dir, file.digest), file, chunks)
 
     def finish(self, tree: CodeTree, script: str | None) -> str:
         """Keep the manifest of a tree, of which all contents have come, and return its digest.
@@ -103,7 +103,7 @@ class CodeIntake:
         manifest = CodeFile(hashlib.sha256(content).hexdigest(), len(content))
         path = tree_path(self._state_dir, manifest.digest)
         if not _is_used(path, manifest.num_bytes):
-            self._keep(path, manifest, (content,))
+            self._store_file(path, manifest, (content,))
         return manifest.digest
 
     def discard(self) -> None:
@@ -114,7 +114,7 @@ class CodeIntake:
                     if path.stat().st_mtime_ns == time_ns and path.stat().st_nlink == 1:
                         path.unlink()
 
-    def _keep(self, path: Path, file: CodeFile, chunks: Iterable[bytes]) -> None:
+    def _store_file(self, path: Path, file: CodeFile, chunks: Iterable[bytes]) -> None:
         draft = self._state_dir / "code" / "drafts" / secrets.token_hex(8)
         draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
@@ -161,7 +161,7 @@ def read_here(request: SnapshotRequest, intake: CodeIntake) -> CodeSnapshot:
     """Read folders in this process. Raises as `read_snapshot` does."""
     snapshot, contents = read_snapshot(request)
     for file in intake.lacking(snapshot.tree):
-        intake.keep(file, (contents[file.digest],))
+        intake.store_file(file, (contents[file.digest],))
     return snapshot
 
 
@@ -181,7 +181,7 @@ class CodeStore:
             threading.Thread(target=self.collect, args=(time.time(),), name="swell-code", daemon=True).start()
         return CodeIntake(self._state_dir, self._limits, self._lock)
 
-    def take(self, workdir: str, script: str | None, read: CodeReader = read_here) -> KeptCode:
+    def take_snapshot(self, workdir: str, script: str | None, read: CodeReader = read_here) -> KeptCode:
         """Keep the code of a job as it is now.
 
         Args:
@@ -301,10 +301,10 @@ class CodeUploads:
                 raise CodeTooLarge(f"a content of its code has over {self._most_bytes:g} bytes; leave it out")
             draft = self._draft(file, user)
             if len(content) == file.num_bytes:
-                intake.keep(file, (content,))
+                intake.store_file(file, (content,))
             elif _write(draft, start, content) == file.num_bytes:
                 try:
-                    intake.keep(file, _chunks(draft))
+                    intake.store_file(file, _chunks(draft))
                 finally:
                     draft.unlink(missing_ok=True)
 

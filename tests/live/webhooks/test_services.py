@@ -146,7 +146,7 @@ class Group(Finder):
         if view is not None:
             assert self.of_ends(view) == []
             self.archive.append(view)
-        self.finder.look(lambda messages: bool(self._put(messages)))
+        self.finder.find_news(lambda messages: bool(self._put(messages)))
         told = self.journal.deliveries()[before:]
         return [msgspec.json.decode(one, type=WebhookMessage).body.split("\n")[0] for one in told]
 
@@ -229,7 +229,7 @@ def test_a_lost_an_ill_and_a_slow_node_are_told_to_the_platform_s_addresses_alon
     )
     found.finder.source = NewsSource(now_s=lambda: 9.0, node_news=lambda: node_news(latest))
     for _ in range(2):
-        found.finder.look(lambda messages: bool(found._put(messages)))
+        found.finder.find_news(lambda messages: bool(found._put(messages)))
     told = [msgspec.json.decode(one, type=WebhookMessage) for one in found.journal.deliveries()]
     expected = [(url, str(event)) for event in OF_NODES for url in (SERVICE.url, "http://all")]
     assert [(one.url, str(one.event)) for one in told] == expected

@@ -116,7 +116,7 @@ class Finder:
     def look(self, now_s: float, view: JobView, expected_s: float | None) -> list[str]:
         before = len(self.journal.deliveries())
         self.now_s, self.open_jobs = now_s, [(view, expected_s)]
-        self.finder.look(lambda messages: bool(self._put(messages)))
+        self.finder.find_news(lambda messages: bool(self._put(messages)))
         return [
             msgspec.json.decode(message, type=WebhookMessage).event
             for message in self.journal.deliveries()[before:]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swell.cli.output import check_folder, note, print_table, warn, writing
+from swell.cli.output import check_folder, print_note, print_table, warn, writing
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -166,17 +166,17 @@ def evaluate(module: str, context: Context, figures: Iterable[str], out: Path, d
         show(findings)
         missed += findings.missed
         with writing("--out", out):
-            _note(findings_store.write(findings, out))
+            _print_written(findings_store.write(findings, out))
     if docs is not None:
         with writing("--docs", docs):
-            _note(findings_store.write_page(paper, findings_store.read(paper, out), docs))
+            _print_written(findings_store.write_page(paper, findings_store.read(paper, out), docs))
     if missed:
         raise typer.Exit(1)
 
 
-def _note(files: Iterable[Path]) -> None:
+def _print_written(files: Iterable[Path]) -> None:
     for file in files:
-        note(f"wrote {file}")
+        print_note(f"wrote {file}")
 
 
 def show(findings: Findings) -> None:

@@ -133,7 +133,7 @@ class PageChanges:
     def shown(self) -> Told:
         """All that is shown, as it is now."""
         with self._lock:
-            self._look()
+            self._update()
             return self._since(-1, None)
 
     def more_jobs(self, first: int) -> list[JobRow]:
@@ -155,7 +155,7 @@ class PageChanges:
         number = self._known(last_id)
         with self._lock:
             if number < 0:
-                self._look()
+                self._update()
             return self._since(number, job_id)
 
     def _known(self, last_id: str) -> int:
@@ -241,7 +241,7 @@ class PageChanges:
                 if self._now() - self._asked_s > NOBODY_S:
                     self._thread = None
                     return
-            pause_s = self._try_to_look()
+            pause_s = self._try_to_update()
             with self._starting:
                 self._tell_looked()
 
@@ -249,20 +249,20 @@ class PageChanges:
         looked, self._next_look = self._next_look, Future()
         looked.set_result(None)
 
-    def _try_to_look(self) -> float:
+    def _try_to_update(self) -> float:
         """A disk that cannot be read is no reason for the pages to stand still for ever.
 
         Returns the time until the next look, in seconds.
         """
         try:
             with self._lock:
-                self._look()
+                self._update()
         except Exception:
             log.exception("open pages are not kept up to date for %g s", AFTER_FAILURE_S)
             return AFTER_FAILURE_S
         return LEAST_PAUSE_S
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         """Bring what is shown up to date. All is read before anything is changed: a failure loses nothing."""
         now_s = self._control.now_s()
         is_time = self._now() - self._looked_s >= WARNINGS_S
@@ -276,7 +276,7 @@ class PageChanges:
         self._turn, self._has_begun = found.turn, True
         for job_id in renewed:
             del self._unrenewed[job_id]
-        self._take(rows, gone, stories, parts)
+        self._apply(rows, gone, stories, parts)
         if found.has_new_plan:
             self._unrenewed |= dict.fromkeys(row.id for row in self._rows.values() if row.is_open)
         if parts:
@@ -355,7 +355,7 @@ class PageChanges:
             "capacity": capacity,
         }
 
-    def _take(
+    def _apply(
         self, rows: Mapping[str, JobRow], pruned: set[str], stories: list[StoryRow], parts: Mapping[str, Any]
     ) -> None:
         """Put what a look has found in place, under its number if that is anything.
