@@ -1,4 +1,4 @@
-"""Pages and sections of the documents that are made of the program when the site is built."""
+"""Pages of the documents that are made of the program when the site is built."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import DEFAULTS, HEARTBEATS_IN_SILENCE, RULES, spell
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ROOT / "src/swell"
 
 EXAMPLE = """\
 ```yaml
@@ -274,19 +273,3 @@ PAGES = {
     "openapi.json": openapi_document,
     "scripts.md": scripts_page,
 }
-
-
-def where_to_change() -> str:
-    """A line for each package, and for modules that connect them: the first of its docstring."""
-    packages = [file.parent for depth in ("*", "*/*") for file in SOURCES.glob(f"{depth}/__init__.py")]
-    modules = [SOURCES / name for name in ("assemble.py", "scheduler.py", "settings.py")]
-    lines = ["", "| to change | start in |", "|---|---|"]
-    for path in sorted((*packages, *modules)):
-        file = path if path.is_file() else path / "__init__.py"
-        text = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[0]
-        lines.append(f"| {text} | `{path.relative_to(SOURCES)}{'' if path.is_file() else '/'}` |")
-    return "\n".join([*lines, ""])
-
-
-#: What stands in the place of `<!-- NAME -->` in pages.
-SECTIONS = {"where to change": where_to_change}

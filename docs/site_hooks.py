@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-#: The functions that make pages and sections of the program, by name.
+#: The functions that make pages of the program, by name.
 MADE = runpy.run_path(str(ROOT / "docs/make_reference.py"))
 #: Pages of the site that stand at the root of the repository.
 ROOT_PAGES = ("CONTRIBUTING.md", "CHANGELOG.md")
@@ -45,9 +45,7 @@ def _decisions() -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
-    """Fill in the generated sections; turn links to files that no page of the site has into their paths."""
-    for name, content in MADE["SECTIONS"].items():
-        markdown = markdown.replace(f"<!-- {name} -->", content())
+    """Turn links to files that no page of the site has into their paths."""
     return _LINK.sub(lambda link: _linked(link, page, files), markdown)
 
 

@@ -1,9 +1,8 @@
-"""The search of `docs/how-to/search-hyperparameters.md`: an Optuna study on a platform of real processes."""
+"""The search of `examples/search.py`: an Optuna study on a platform of real processes."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from tests.platform.program import Program
 
 from swell.api.client import connect
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/search-hyperparameters.md"
+PROGRAM = Path(__file__).parents[2] / "examples/search.py"
 #: In place of those of the page.
 NUM_TRIALS = 4
 #: Reports an accuracy that is the lower the later it begins: the last trial is worse than one that is over.
@@ -45,17 +44,10 @@ for epoch in run.epochs():
 """
 
 
-def search_program() -> str:
-    """The program of the page."""
-    blocks: list[str] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (program,) = (block for block in blocks if "optuna" in block)
-    return program
-
-
 @pytest.mark.slow
 def test_a_study_prunes_trials_that_are_worse_and_finds_the_best(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN.replace("SINCE_S", f"{time.time()}"))
-    program = search_program()
+    program = PROGRAM.read_text()
     assert "n_trials=9" in program
     (tmp_path / "search.py").write_text(program.replace("n_trials=9", f"n_trials={NUM_TRIALS}"))
     environ = {**os.environ, "SWELL_STATE": str(swell.state)}

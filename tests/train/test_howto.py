@@ -17,9 +17,10 @@ PAGES = ROOT / "docs" / "how-to"
 
 
 def write_script(page: str, folder: Path, number: int = 1) -> Path:
-    """A program of a page, the first one by default."""
+    """Write a program of a page, the first one by default, or one that stands in a file of its own."""
     script = folder / "train.py"
-    script.write_text((PAGES / page).read_text().split("```python\n")[number].split("```")[0])
+    text = (PAGES / page).read_text()
+    script.write_text(text.split("```python\n")[number].split("```")[0] if page.endswith(".md") else text)
     return script
 
 
@@ -36,7 +37,7 @@ SMALL = (
     [
         ("make-a-script-elastic.md", 1, "", 10, lambda last: last > 0.9),  # its accuracy
         ("stream-data.md", 1, "", 5, lambda last: last < 0.5),  # its loss
-        ("train-on-gpus.md", 1, SMALL, 3, lambda last: last < 0.5),  # its loss
+        ("../../examples/train_gpt.py", 1, SMALL, 3, lambda last: last < 0.5),  # its loss
         ("train-on-gpus.md", 2, "", 10, lambda last: last >= 65536),  # its scale
     ],
 )
