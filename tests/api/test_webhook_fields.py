@@ -9,7 +9,7 @@ from tests.api.fake_control import FakeControl
 
 from swell.api.client import Client, connect
 from swell.api.errors import InvalidOption
-from swell.api.fields import InvalidField, known_services, service_urls, told_events, webhook
+from swell.api.fields import InvalidField, chosen_events, known_services, service_urls, webhook
 from swell.api.job_file import load, load_webhooks
 from swell.api.role import Role
 from swell.api.user_list import UserList
@@ -30,7 +30,7 @@ URL = "https://example.org/hook"
 def test_an_address_is_told_what_is_named_or_all(
     on: str | tuple[str, ...], events: tuple[WebhookEvent, ...]
 ) -> None:
-    assert webhook(URL, told_events(on, has_address=True)) == Webhook(url=URL, on=events)
+    assert webhook(URL, chosen_events(on, has_address=True)) == Webhook(url=URL, on=events)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_an_address_is_told_what_is_named_or_all(
 )
 def test_what_cannot_be_told_is_refused(url: str | None, on: str, field: str, part: str) -> None:
     with pytest.raises(InvalidField) as caught:
-        webhook(url, told_events(on, has_address=url is not None))
+        webhook(url, chosen_events(on, has_address=url is not None))
     assert caught.value.field == field
     assert part in str(caught.value)
     assert "sesame" not in str(caught.value)

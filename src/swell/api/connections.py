@@ -94,7 +94,6 @@ class ApiServer:
             ws="none",
             log_config=None,
             log_level="error",  # a stranger who sends what is no HTTP could fill the log with warnings
-            backlog=ACCEPT_AT_ONCE,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,
@@ -165,10 +164,9 @@ class _OpenedServer(uvicorn.Server):
         return LimitedHttp(config=self.config, server_state=self.server_state, app_state=state)
 
     async def _add(self, listener: socket.socket) -> None:
-        """Accept connections on one more listener, as `startup` of uvicorn does for its first ones."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(self._protocol, sock=listener, backlog=ACCEPT_AT_ONCE)
-        listener.listen(BACKLOG)
+        listener.listen(BACKLOG)  # asyncio has set how many are accepted at a time, and this with it
         self.servers.append(server)
 
     async def _add_tls(self, listener: socket.socket, context: ssl.SSLContext) -> None:
@@ -196,9 +194,9 @@ class _OpenedServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        await super().startup(sockets=sockets)
+        await super().startup(sockets=[])
         for listener in sockets or ():
-            listener.listen(BACKLOG)  # uvicorn has set how many are accepted at a time, and this with it
+            await self._add(listener)
         self._event.set()
 
 

@@ -324,7 +324,7 @@ def kinds(names: str | tuple[str, ...] | None) -> dict[str, Any]:
     return {"kind": found[0], "kinds": ()} if len(found) == 1 else {"kind": "", "kinds": found}
 
 
-def told_events(on: str | tuple[str, ...], has_address: bool) -> tuple[WebhookEvent, ...]:
+def chosen_events(on: str | tuple[str, ...], has_address: bool) -> tuple[WebhookEvent, ...]:
     """What the addresses of a job are told; nothing is named: all. Raises InvalidField."""
     of_job = [event for event in WebhookEvent if event not in OF_NODES]
     words = _words(on)

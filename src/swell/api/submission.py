@@ -422,7 +422,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 within_bounds(name, getattr(self, name))
         program = self._command() if self.is_fixed else self._script()
         services = fields.service_urls("notify", self.notify)
-        events = fields.told_events(self.on, has_address=bool(self.webhook or services))
+        events = fields.chosen_events(self.on, has_address=bool(self.webhook or services))
         spec = job.JobSpec(
             **program,
             workdir=fields.folder("workdir", self.workdir),

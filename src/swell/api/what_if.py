@@ -97,7 +97,7 @@ class WhatIfQuery:
     submit: Path | None = None  #: a job file
 
 
-def what_if(state: str | os.PathLike[str] | None, wish: WhatIfQuery) -> WhatIf:
+def what_if(state: str | os.PathLike[str] | None, query: WhatIfQuery) -> WhatIf:
     """Ask the platform of a state folder, whether it is up or not; nothing of it is changed.
 
     Raises:
@@ -106,10 +106,10 @@ def what_if(state: str | os.PathLike[str] | None, wish: WhatIfQuery) -> WhatIf:
         InvalidJob: the job file holds none that could be submitted, or one that has not been measured.
     """
     folder = StateFolder(state)
-    if wish.policy is not None:
-        new_policy(wish.policy)
-    scene = _scene(folder)
-    return _answer(scene, wish)
+    if query.policy is not None:
+        new_policy(query.policy)
+    platform = _platform_state(folder)
+    return _answer(platform, query)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,11 +166,11 @@ class WhatIfState:
         return [record for kind in self.kinds for record in kind.saved.records]
 
 
-def _scene(folder: StateFolder) -> WhatIfState:
-    is_up, state, views = _stand(folder)
+def _platform_state(folder: StateFolder) -> WhatIfState:
+    is_up, state, views = _last_state(folder)
     ended = [view for view in views if view.phase.is_end]
     quotas = None if is_up else dict(UserList(folder.path).quotas())  # as a platform hears when it starts
-    kinds = [_kind_scene(one, folder.path, ended, quotas) for one in read_platform(state).kinds]
+    kinds = [_kind_state(one, folder.path, ended, quotas) for one in read_platform(state).kinds]
     clock, calendar = HeadClock(), kinds[0].saved.calendar
     clock.continue_from(calendar, max(kind.saved.now_s for kind in kinds))
     return WhatIfState(
@@ -182,7 +182,7 @@ def _scene(folder: StateFolder) -> WhatIfState:
     )
 
 
-def _kind_scene(
+def _kind_state(
     one: SavedKind, folder: Path, ended: Sequence[JobView], quotas: dict[str, Quota] | None
 ) -> KindState:
     """Args: quotas: that hold; None: those that its head knows."""
@@ -193,7 +193,7 @@ def _kind_scene(
     return KindState(kind=one.kind, saved=saved, similar_jobs=similar_jobs, belief=belief)
 
 
-def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
+def _last_state(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
     try:
         with connect_as_owner(folder.path) as client:
             ended = [phase for phase in Phase if phase.is_end]
@@ -204,37 +204,37 @@ def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
         return False, *left_behind(folder.path)
 
 
-def _answer(scene: WhatIfState, wish: WhatIfQuery) -> WhatIf:
-    nodes = _more_nodes(scene, wish)
-    there = {node.name: len(node.devices) for node in scene.nodes}
-    if strange := [name for name in wish.drain if name not in there]:
+def _answer(platform: WhatIfState, query: WhatIfQuery) -> WhatIf:
+    nodes = _more_nodes(platform, query)
+    there = {node.name: len(node.devices) for node in platform.nodes}
+    if strange := [name for name in query.drain if name not in there]:
         raise InvalidInput(f"--drain: there is no node {strange[0]!r}; choose from {', '.join(there)}")
-    num_then = scene.num_devices + sum(len(node.devices) for node in nodes)
-    num_then -= sum(there[name] for name in {*wish.drain})
-    policy = wish.policy or scene.policy
-    quotas = scene.kinds[0].saved.quotas
+    num_then = platform.num_devices + sum(len(node.devices) for node in nodes)
+    num_then -= sum(there[name] for name in {*query.drain})
+    policy = query.policy or platform.policy
+    quotas = platform.kinds[0].saved.quotas
     refuse_unkept([policy], quotas, "take the quotas away with `swell admin tenants limit`")
-    drafts = _drafts(scene, wish, nodes, new_policy(policy).domain.sizes)
+    drafts = _drafts(platform, query, nodes, new_policy(policy).domain.sizes)
     told, left_out = dict[str, Forecast](), dict[str, LeftOut]()
-    unnamed = place_without_kind([kind.kind for kind in scene.kinds])
-    for kind in scene.kinds:
-        of_kind = [draft for draft in drafts if (draft.spec.kind or scene.kinds[unnamed].kind) == kind.kind]
+    unnamed = platform.kinds[place_without_kind([kind.kind for kind in platform.kinds])].kind
+    for kind in platform.kinds:
+        of_kind = [draft for draft in drafts if (draft.spec.kind or unnamed) == kind.kind]
         added = tuple(node for node in nodes if node.kind == kind.kind)
         change = PlatformChange(
-            policy=wish.policy or "",
+            policy=query.policy or "",
             nodes=added,
-            drained=tuple(node.name for node in kind.saved.cluster.nodes if node.name in wish.drain),
+            drained=tuple(node.name for node in kind.saved.cluster.nodes if node.name in query.drain),
         )
-        forecasts, unknown = _forecasts(scene, kind, change, of_kind)
+        forecasts, unknown = _forecasts(platform, kind, change, of_kind)
         told |= {forecast.id: forecast for forecast in forecasts}
         left_out |= {one.id: one for one in unknown}
-    records = sorted(scene.records, key=lambda record: (record.submitted_s, record.id))
+    records = sorted(platform.records, key=lambda record: (record.submitted_s, record.id))
     return WhatIf(
-        at_s=scene.now_s + scene.calendar_offset_s,
-        is_up=scene.is_up,
-        policy_now=scene.policy,
+        at_s=platform.now_s + platform.calendar_offset_s,
+        is_up=platform.is_up,
+        policy_now=platform.policy,
         policy_then=policy,
-        num_devices_now=scene.num_devices,
+        num_devices_now=platform.num_devices,
         num_devices_then=num_then,
         jobs=tuple(told[record.id] for record in (*records, *drafts) if record.id in told),
         left_out=tuple(left_out[record.id] for record in records if record.id in left_out),
@@ -242,39 +242,39 @@ def _answer(scene: WhatIfState, wish: WhatIfQuery) -> WhatIf:
 
 
 def _forecasts(
-    scene: WhatIfState, kind: KindState, change: PlatformChange, drafts: Sequence[JobRecord]
+    platform: WhatIfState, kind: KindState, change: PlatformChange, drafts: Sequence[JobRecord]
 ) -> tuple[list[Forecast], Sequence[LeftOut]]:
     """Forecasts of all jobs of a kind, and the jobs that cannot be forecast."""
     num_then = kind.saved.cluster.num_devices + sum(len(node.devices) for node in change.nodes)
     new_jobs = tuple(_known(draft, kind, num_then) for draft in drafts)
-    standing, left_out = _standing(scene.now_s, kind, num_then)
-    as_is = go_on(new_core(settings=scene.settings), standing, PlatformChange())
+    standing, left_out = _standing(platform.now_s, kind, num_then)
+    as_is = go_on(new_core(settings=platform.settings), standing, PlatformChange())
     change = replace(change, jobs=new_jobs)
-    as_wished = go_on(new_core(settings=scene.settings), standing, change)
-    offset_s = scene.calendar_offset_s
+    as_queried = go_on(new_core(settings=platform.settings), standing, change)
+    offset_s = platform.calendar_offset_s
     forecasts = [
-        _forecast(record, as_is.get(record.id), as_wished[record.id], offset_s)
+        _forecast(record, as_is.get(record.id), as_queried[record.id], offset_s)
         for record in (*standing.saved.records, *drafts)
     ]
     return forecasts, left_out
 
 
-def _more_nodes(scene: WhatIfState, wish: WhatIfQuery) -> tuple[Node, ...]:
+def _more_nodes(platform: WhatIfState, query: WhatIfQuery) -> tuple[Node, ...]:
     """Nodes like the last one there is, of a kind. Raises InvalidInput."""
-    if wish.add_nodes == 0:
+    if query.add_nodes == 0:
         return ()
-    there = {kind.kind: kind.saved.cluster.nodes for kind in scene.kinds if kind.saved.cluster.nodes}
+    there = {kind.kind: kind.saved.cluster.nodes for kind in platform.kinds if kind.saved.cluster.nodes}
     if not there:
         raise InvalidInput("--add-nodes: the platform has no node to copy; start it with `swell up`")
-    if wish.kind not in there and (wish.kind or len(there) > 1):
-        said = f"no node has devices of kind {wish.kind!r}" if wish.kind else "there are several kinds"
+    if query.kind not in there and (query.kind or len(there) > 1):
+        said = f"no node has devices of kind {query.kind!r}" if query.kind else "there are several kinds"
         raise InvalidInput(f"--add-nodes: {said}; name one of these with --kind: {', '.join(there)}")
-    like = there[wish.kind or next(iter(there))][-1]
-    return _like(like, wish.add_nodes, {node.name for nodes in there.values() for node in nodes}, scene)
+    like = there[query.kind or next(iter(there))][-1]
+    return _like(like, query.add_nodes, {node.name for nodes in there.values() for node in nodes}, platform)
 
 
-def _like(like: Node, num: int, taken: set[str], scene: WhatIfState) -> tuple[Node, ...]:
-    if (num_then := scene.num_devices + num * len(like.devices)) > MAX_DEVICES:
+def _like(like: Node, num: int, taken: set[str], platform: WhatIfState) -> tuple[Node, ...]:
+    if (num_then := platform.num_devices + num * len(like.devices)) > MAX_DEVICES:
         raise InvalidInput(
             f"--add-nodes {num} would make {num_then:,} devices; at most {MAX_DEVICES:,} can be simulated"
         )
@@ -287,34 +287,38 @@ def _like(like: Node, num: int, taken: set[str], scene: WhatIfState) -> tuple[No
     )
 
 
-def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes: Sizes) -> list[JobRecord]:
+def _drafts(
+    platform: WhatIfState, query: WhatIfQuery, nodes: Sequence[Node], sizes: Sizes
+) -> list[JobRecord]:
     """The jobs of a file, as if they were submitted now, with these nodes there as well."""
-    if wish.submit is None:
+    if query.submit is None:
         return []
-    named = [kind for kind in scene.kinds if kind.kind]
-    usable = {kind.kind: kind.num_usable_devices(wish.drain) for kind in named}
+    named = [kind for kind in platform.kinds if kind.kind]
+    usable = {kind.kind: kind.num_usable_devices(query.drain) for kind in named}
     devices = {kind.kind: kind.saved.cluster.num_devices for kind in named}
     for node in nodes:
         usable[node.kind] += len(node.devices)
         devices[node.kind] += len(node.devices)
-    jobs = load(wish.submit)
-    loads = {kind.kind: kind.load(wish.drain, usable[kind.kind]) for kind in named}
-    asked = (with_named_kinds(job.to_spec(scene.now_s + scene.calendar_offset_s), usable) for job in jobs)
+    at_s = platform.now_s + platform.calendar_offset_s
+    loads = {kind.kind: kind.load(query.drain, usable[kind.kind]) for kind in named}
+    asked = (with_named_kinds(job.to_spec(at_s), usable) for job in load(query.submit))
     specs = [_with_chosen_kind(spec, loads, sizes) for spec in asked]
     for spec in specs:
         if spec.fixed is None:
             check_job(spec, devices[spec.kind] if spec.kind else sum(devices.values()), sizes)
         else:
-            of_kind = [len(node.devices) for node in (*nodes, *scene.nodes) if spec.kind in ("", node.kind)]
-            check_fixed(spec, of_kind, scene.settings["longest_time_s"])
-    taken, drafts = {record.id for record in scene.records}, []
+            of_kind = [
+                len(node.devices) for node in (*nodes, *platform.nodes) if spec.kind in ("", node.kind)
+            ]
+            check_fixed(spec, of_kind, platform.settings["longest_time_s"])
+    taken, drafts = {record.id for record in platform.records}, []
     for spec in specs:
         tries = (f"{spec.name}-new{place or ''}" for place in range(len(taken) + 1))
         job_id = next(name for name in tries if name not in taken)
         taken.add(job_id)
         drafts.append(
             JobRecord(
-                id=job_id, spec=spec, submitted_s=scene.now_s, progress=JobProgress(as_of_s=scene.now_s)
+                id=job_id, spec=spec, submitted_s=platform.now_s, progress=JobProgress(as_of_s=platform.now_s)
             )
         )
     return drafts
@@ -389,11 +393,11 @@ def _forecast(
     )
 
 
-def _by_calendar(fate: JobForecast, offset_s: float) -> JobForecast:
-    """The head that went on, and with it its fate, is in head time."""
-    finish_s, offer_s = fate.finish_s, fate.counter_offer_s
+def _by_calendar(forecast: JobForecast, offset_s: float) -> JobForecast:
+    """The head that went on, and with it its forecast, is in head time."""
+    finish_s, offer_s = forecast.finish_s, forecast.counter_offer_s
     return msgspec.structs.replace(
-        fate,
+        forecast,
         finish_s=None if finish_s is None else finish_s + offset_s,
         counter_offer_s=None if offer_s is None else offer_s + offset_s,
     )

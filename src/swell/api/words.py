@@ -268,12 +268,12 @@ def _resize_row(resize: Resize) -> ResizeRow:
         size=f"{resize.before} → {resize.after}",
         reason=resize.reason,
         reason_code=resize.reason_code,
-        wait=told_span(resize.wait_s),
-        cost=told_span(resize.cost_s),
-        expected_cost=told_span(resize.expected_cost_s),
-        gain=told_span(resize.gain_s, signed=True),
-        expected_gain=told_span(resize.expected_gain_s, signed=True),
-        kept_for="-" if resize.wait_s is None else told_span(resize.held_s) + " so far" * resize.is_held,
+        wait=span_text(resize.wait_s),
+        cost=span_text(resize.cost_s),
+        expected_cost=span_text(resize.expected_cost_s),
+        gain=span_text(resize.gain_s, signed=True),
+        expected_gain=span_text(resize.expected_gain_s, signed=True),
+        kept_for="-" if resize.wait_s is None else span_text(resize.held_s) + " so far" * resize.is_held,
         verdict="freed devices" if resize.verdict is Verdict.MADE_ROOM else str(resize.verdict),
         mood=MOODS.get(resize.verdict, "plain"),
     )
@@ -288,7 +288,7 @@ def totals(view: JobView) -> str:
     return f"{took}; growing {'saved' if saved_s >= 0 else 'cost'} {span(saved_s)}"
 
 
-def told_span(time_s: float | None, signed: bool = False) -> str:
+def span_text(time_s: float | None, signed: bool = False) -> str:
     """A length of time; `+7.3 s` where it may be a loss."""
     if time_s is None:
         return "-"
@@ -386,19 +386,19 @@ def _verified(view: JobView) -> str:
     return "; ".join(filter(None, [told, why_not]))
 
 
-def told_findings(view: JobView) -> list[str]:
+def finding_lines(view: JobView) -> list[str]:
     """What is known of its script and its sizes, and what follows, a line each."""
-    return [_told_finding(view, found) for found in view.findings]
+    return [_finding_text(view, found) for found in view.findings]
 
 
 def findings_by_effect(view: JobView) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Tell the findings that limit the job to its smallest size, and those that do not."""
-    limits = tuple(_told_finding(view, found) for found in view.findings if found.name in view.held_by)
-    known = tuple(_told_finding(view, found) for found in view.findings if found.name not in view.held_by)
+    limits = tuple(_finding_text(view, found) for found in view.findings if found.name in view.held_by)
+    known = tuple(_finding_text(view, found) for found in view.findings if found.name not in view.held_by)
     return limits, known
 
 
-def _told_finding(view: JobView, found: ScriptFinding) -> str:
+def _finding_text(view: JobView, found: ScriptFinding) -> str:
     unlimited = "not checked" if is_unchecked(found.name) else "known difference"
     accepted = "accepted" if found.holds else unlimited
     state = f"limited to {told_workers(view.min_workers)}" if found.name in view.held_by else accepted
@@ -592,12 +592,12 @@ def _end(submitted: JobSubmitted) -> str:
     return " or ".join([*told, *([] if end.target is None else [str(end.target)])])
 
 
-def told_source(source: EstimateSource) -> str:
+def source_text(source: EstimateSource) -> str:
     """What an estimate was made from, in plain words."""
     return "step + all-reduce" if source == "parts" else str(source)
 
 
-def told_throughput(found: JobThroughput) -> str:
+def throughput_text(found: JobThroughput) -> str:
     """`1: 120.5 samples/s (trial), 2: 230.1 (step + all-reduce), 4: 400.0 (extrapolated)`."""
-    told = [f"{one.workers}: {one.samples_per_s:.1f}%s ({told_source(one.source)})" for one in found.best]
+    told = [f"{one.workers}: {one.samples_per_s:.1f}%s ({source_text(one.source)})" for one in found.best]
     return ", ".join(text % (" samples/s" if place == 0 else "") for place, text in enumerate(told))

@@ -13,7 +13,7 @@ from swell.api import fields
 from swell.api.errors import ApiError
 from swell.api.fields import MOST_TIMES
 from swell.cli.options import Json, State, described
-from swell.cli.output import print_json, print_table, told_times
+from swell.cli.output import print_json, print_table, time_texts
 from swell.model.errors import InvalidJob
 
 Every = Literal["day", "week"]
@@ -80,12 +80,12 @@ def book(
     if json:
         print_json(found)
     elif listing:
-        rows = [(one.id, str(one), *told_times(one, now_s)) for one in found]
+        rows = [(one.id, str(one), *time_texts(one, now_s)) for one in found]
         print_table(("BOOKING", "WHAT", "FROM", "FOR", "MORE TIMES"), rows) if rows else print("no bookings")
     elif remove is not None:
         print(f"{remove}: removed")
     else:
-        begins, lasts, more = told_times(made, now_s)
+        begins, lasts, more = time_texts(made, now_s)
         more = f", and {more}" if more else ""
         print(f"{made.id}: {made}, from {begins} for {lasts}{more}")
         if not made.node:

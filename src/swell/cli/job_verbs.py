@@ -30,7 +30,7 @@ TIMED_OUT = 124
 LOOK_EVERY_S = 0.5
 
 
-def _meant(client: Client, jobs: list[str], is_meant: Callable[[JobView], bool]) -> list[JobView]:
+def _chosen_jobs(client: Client, jobs: list[str], is_meant: Callable[[JobView], bool]) -> list[JobView]:
     """The jobs of these names; of a group only those that are meant."""
     return [view for view in client.find_jobs(jobs) if view.group not in jobs or is_meant(view)]
 
@@ -44,7 +44,7 @@ def _change(
 ) -> None:
     """Ask something of each job, of groups only of open ones, and tell of it: as it was, and as it is."""
     with swell.connect(state) as client:
-        found = _meant(client, jobs, lambda view: not view.phase.is_end)
+        found = _chosen_jobs(client, jobs, lambda view: not view.phase.is_end)
         views = [ask(client, view) for view in found]
     if json:
         print_json(views)
@@ -77,7 +77,7 @@ def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
     that deadline, and the exit status is 3.
     """
     with swell.connect(state) as client:
-        found = _meant(client, jobs, lambda view: view.is_held)
+        found = _chosen_jobs(client, jobs, lambda view: view.is_held)
         resumed = [client.resume(view.id) for view in found]
         if not json:
             for view in found:
@@ -128,7 +128,7 @@ names (argument): NAME...
 """)
 def accept_differences(job: JobName, names: list[str], state: State = None, json: Json = False) -> None:
     """Accept findings of a job's trial run, so that they do not limit its number of workers."""
-    from swell.api.words import told_findings
+    from swell.api.words import finding_lines
 
     with swell.connect(state) as client:
         view = client.accept_differences(client.find_job(job).id, names)
@@ -136,7 +136,7 @@ def accept_differences(job: JobName, names: list[str], state: State = None, json
         print_json(view)
     elif view.held_by:
         print(f"{view.id}: still limited to {told_workers(view.min_workers)} by {' and '.join(view.held_by)}")
-        print("\n".join(f"  {line}" for line in told_findings(view)))
+        print("\n".join(f"  {line}" for line in finding_lines(view)))
     else:
         print(f"{view.id}: may have more workers, as its policy decides")
 
@@ -230,7 +230,7 @@ def _again(
     from swell.api.resubmission import is_undone
 
     with swell.connect(state) as client:
-        ids = [ask(client, view) for view in _meant(client, jobs, is_undone)]
+        ids = [ask(client, view) for view in _chosen_jobs(client, jobs, is_undone)]
         tell_verdicts(client, ids, no_wait, json)
 
 

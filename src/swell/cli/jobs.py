@@ -76,7 +76,7 @@ def list_jobs(
     with selection.connect_to_read(state) as client:
         cluster = client.cluster()
         views, left_out = selection.select(client, phases, begin_s(cluster.now_s), limit, is_wanted)
-        ended = selection.told_phases(client.count_jobs(), selection.ENDED) if counts_ended else ""
+        ended = selection.phases_text(client.count_jobs(), selection.ENDED) if counts_ended else ""
     if stalled := cluster.warnings.get("journal"):
         warn(stalled)
     if json:
@@ -91,7 +91,7 @@ def list_jobs(
     else:
         print("no jobs yet; submit one with `swell submit`" if is_plain else "no such jobs")
     if num_left_out := sum(left_out.values()):
-        print(f"\n{num_left_out:,} more: {selection.told_phases(left_out)}; --limit 0 lists them too")
+        print(f"\n{num_left_out:,} more: {selection.phases_text(left_out)}; --limit 0 lists them too")
     if ended:
         print(f"\nended: {ended}; `swell jobs --all` lists them")
 
@@ -163,7 +163,7 @@ def _print_group(group: str, views: Sequence[JobView], now_s: float) -> None:
 def _summary(group: str, views: Sequence[JobView]) -> str:
     """`6 jobs of lr-sweep: 2 running, 4 succeeded; best loss 0.12: lr-sweep-3 (lr=0.1)`"""
     text = (
-        f"{told_jobs(len(views))} of {group}: {selection.told_phases(Counter(view.phase for view in views))}"
+        f"{told_jobs(len(views))} of {group}: {selection.phases_text(Counter(view.phase for view in views))}"
     )
     values = [(value, view) for view in views if (value := words.latest(view).get(view.metric)) is not None]
     values = [(value, view) for value, view in values if not math.isnan(value)]
@@ -200,7 +200,7 @@ def show(
     if view.resize_history:
         print()
         print_table(RESIZES, [_resize_row(resize, times) for resize in reversed(words.resize_rows(view))])
-    for line in words.told_findings(view):
+    for line in words.finding_lines(view):
         print(f"\n{line}")
     for about, text in view.warnings.items():
         print(f"\nwarning, {about}: {text}")
@@ -258,7 +258,7 @@ def _facts_of_platform(view: JobView, state: Path | None) -> Iterator[tuple[str,
     if found:
         yield "checkpoint", f"step {steps_in(found[0][1])}, in {folder}"
     if (throughput := _throughput(view, state)) is not None:
-        yield "curve", words.told_throughput(throughput)
+        yield "curve", words.throughput_text(throughput)
 
 
 def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 import swell
-from swell.api.words import told_source
+from swell.api.words import source_text
 from swell.cli.options import JobName, Json, State, described
 from swell.cli.output import print_csv, print_json, print_table, width
 from swell.cli.selection import connect_to_read
@@ -284,7 +284,7 @@ def _print(found: JobThroughput) -> None:
             _print_matrix(found, lambda point: _whole(found, point))
     print()
     for source in dict.fromkeys(point.source for point in found.points):
-        print(f"{told_source(source)}: {MEANINGS[source]}")
+        print(f"{source_text(source)}: {MEANINGS[source]}")
 
 
 def _row(found: JobThroughput, point: ThroughputPoint) -> tuple[str, ...]:
@@ -295,7 +295,7 @@ def _row(found: JobThroughput, point: ThroughputPoint) -> tuple[str, ...]:
         f"{point.step_s:.2f} s" if point.step_s >= 1.0 else f"{1000 * point.step_s:.1f} ms",
         f"{point.samples_per_s / found.best[0].samples_per_s:.2f}",
         _whole(found, point),
-        told_source(point.source),
+        source_text(point.source),
         f"{point.margin:.0%}",
     )
 

@@ -12,7 +12,7 @@ import typer
 
 import swell
 from swell.cli.options import Json, State, has_subcommand
-from swell.cli.output import clock, print_json, print_table, told_times
+from swell.cli.output import clock, print_json, print_table, time_texts
 from swell.model.errors import Unavailable
 from swell.model.quantities import format_bytes, relative, span
 from swell.model.usage import TEST_LIMIT_S, DeviceTest
@@ -140,7 +140,7 @@ def _print_cluster(cluster: ClusterView) -> None:
         for note in _notes(node, cluster.now_s):
             print(f"{node.name}: {note}")
     for booking in cluster.bookings:
-        begins, lasts, more = told_times(booking, cluster.now_s)
+        begins, lasts, more = time_texts(booking, cluster.now_s)
         print(f"booked: {booking.id}: {booking}, from {begins} for {lasts}{more and f', and {more}'}")
     for lost in cluster.lost_nodes:
         print(f"lost: {lost.name}, {span(max(0.0, cluster.now_s - lost.lost_s))} ago: {lost.cause}")

@@ -247,7 +247,7 @@ def moment(at_s: float, now_s: float) -> str:
     return f"{clock(at_s, now_s)} ({relative(at_s - now_s)})"
 
 
-def told_times(booking: Booking, now_s: float) -> tuple[str, str, str]:
+def time_texts(booking: Booking, now_s: float) -> tuple[str, str, str]:
     """Begin and length of its next time, and how many follow."""
     begin_s, end_s = booking.time_after(now_s) or booking.times_s[-1]
     later = [one for one in booking.times_s if one[0] > begin_s]

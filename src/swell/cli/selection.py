@@ -66,7 +66,7 @@ def connect_to_read(state: Path | None) -> Client:
         return client
 
 
-def told_phases(counts: Mapping[Phase, int], phases: Iterable[Phase] = Phase) -> str:
+def phases_text(counts: Mapping[Phase, int], phases: Iterable[Phase] = Phase) -> str:
     """Numbers of jobs by phase, as `4,900 queued, 12 failed`; `phases`: only of these."""
     wanted = [phase for phase in Phase if phase in phases]
     return ", ".join(f"{counts[phase]:,} {phase}" for phase in wanted if counts.get(phase))

@@ -214,7 +214,7 @@ def tell_verdicts(client: Client, job_ids: Sequence[str], no_wait: bool, json: b
         print_json(views)
     else:
         for view in views:
-            print(verdict(view, cluster.policy, cluster.now_s) + told_findings(view))
+            print(verdict(view, cluster.policy, cluster.now_s) + findings_text(view))
         for left_out in dict.fromkeys(getattr(job_id, "left_out", "") for job_id in job_ids):
             print(f"  {left_out}\n" if left_out else "", end="")
     if any(view.phase == "failed" for view in views):
@@ -316,13 +316,13 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
     return f"{view.id}: {view.phase}, {view.job_class}{_expected(view, now_s)}"
 
 
-def told_findings(view: JobView) -> str:
+def findings_text(view: JobView) -> str:
     """Its smallest size, what its trial run found out about its sizes, and warnings; empty: nothing."""
     lines = []
     if view.devices_per_worker > 1 and not view.fixed:
         lines.append(f"\n  smallest size: {told_devices(view.min_workers * view.devices_per_worker)}")
     lines += [f"\n  warning, {about}: {text}" for about, text in view.warnings.items()]
-    lines += [f"\n  {line}" for line in words.told_findings(view)]
+    lines += [f"\n  {line}" for line in words.finding_lines(view)]
     if view.held_by and not view.phase.is_end:
         names = " ".join(view.held_by)
         lines.append(f"\n  to let it grow all the same: swell accept-differences {view.id} {names}")

@@ -50,12 +50,14 @@ def what_if(
     from swell.api.what_if import WhatIfQuery
     from swell.api.what_if import what_if as ask
 
-    wish = WhatIfQuery(policy=policy, add_nodes=add_nodes, kind=kind, drain=tuple(drain or ()), submit=submit)
-    if wish == WhatIfQuery(kind=kind):
+    query = WhatIfQuery(
+        policy=policy, add_nodes=add_nodes, kind=kind, drain=tuple(drain or ()), submit=submit
+    )
+    if query == WhatIfQuery(kind=kind):
         raise typer.BadParameter(
             "name at least one change: --policy NAME, --add-nodes N, --drain NODE, --submit FILE.yaml"
         )
-    answer = ask(state, wish)
+    answer = ask(state, query)
     if json:
         print_json(answer)
         return
@@ -100,14 +102,14 @@ def _row(job: Forecast, at_s: float) -> tuple[str, ...]:
     )
 
 
-def _end(fate: JobForecast, at_s: float) -> str:
-    if fate.phase == "rejected":
+def _end(forecast: JobForecast, at_s: float) -> str:
+    if forecast.phase == "rejected":
         return "refused"
-    if fate.finish_s is None:
+    if forecast.finish_s is None:
         return "never"
-    kept = {True: " kept", False: " broken" if fate.is_promised else " missed", None: ""}[fate.kept]
-    failed = "" if fate.phase == "succeeded" else f" {fate.phase}"
-    return clock(fate.finish_s, at_s) + kept + failed
+    kept = {True: " kept", False: " broken" if forecast.is_promised else " missed", None: ""}[forecast.kept]
+    failed = "" if forecast.phase == "succeeded" else f" {forecast.phase}"
+    return clock(forecast.finish_s, at_s) + kept + failed
 
 
 def _difference(job: Forecast) -> str:
@@ -121,10 +123,10 @@ def _difference(job: Forecast) -> str:
     return f"{span(later_s)} {'later' if later_s > 0 else 'sooner'}"
 
 
-def _answer(fate: JobForecast) -> str:
-    if fate.is_unpromised:
+def _answer(forecast: JobForecast) -> str:
+    if forecast.is_unpromised:
         return "tried"
-    return "promised" if fate.is_promised else "accepted"
+    return "promised" if forecast.is_promised else "accepted"
 
 
 def _remarks(answer: WhatIf) -> Iterator[str]:
@@ -138,9 +140,9 @@ def _remarks(answer: WhatIf) -> Iterator[str]:
     yield _summary(answer)
 
 
-def _offer(fate: JobForecast, at_s: float) -> Iterator[str]:
-    if fate.counter_offer_s is not None:
-        yield f"  earliest deadline that can be promised: {moment(fate.counter_offer_s, at_s)}"
+def _offer(forecast: JobForecast, at_s: float) -> Iterator[str]:
+    if forecast.counter_offer_s is not None:
+        yield f"  earliest deadline that can be promised: {moment(forecast.counter_offer_s, at_s)}"
 
 
 def _summary(answer: WhatIf) -> str:

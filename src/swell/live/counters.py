@@ -152,7 +152,7 @@ class _KnownJob:
 
 
 class PlatformCounts(Collector):
-    """`begin` and `hear` belong to the head's thread, reading to any.
+    """`start_from` and `count_turn` belong to the head's thread, reading to any.
 
     A restart repeats what the journal tells since its last fold; that is not counted again.
     """

@@ -85,7 +85,7 @@ class JobPage:
         folder = self._control.log_dir(view.id)
         more = {
             "throughput": self._control.throughput(view.id),
-            "told_source": words.told_source,
+            "source_text": words.source_text,
             "code": read_code(folder, view.entry, view.code) if view.code else None,
             "most_shown_bytes": MOST_SHOWN_BYTES,
             "command": words.command_line(view),
