@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.model.snapshot import Memory, RowIndex, Snapshot
+from swell.model.snapshot import Memory, Snapshot
 from swell.policies.levels import Levels
 from swell.solvers.capacity.courses import PlanRows, read_plans, write_plans
 from swell.solvers.capacity.plans import Plans
@@ -34,7 +34,6 @@ class SavedPlans:
 
     ids: tuple[str, ...]  #: (J,) of the jobs in the snapshot in which they were planned
     rows: IntArray  #: (n,) there
-    index: RowIndex | None  #: of that snapshot
     grade: IntArray  #: (n,)
     segments: IntArray  #: (n,) how many there are of each plan
     starts_s: FloatArray  #: (n, S) S: as many as the longest has
@@ -71,11 +70,11 @@ class SavedPlans:
         starts_s[is_segment], workers[is_segment] = told["starts_s"], told["workers"]
         grade, ends_s = np.array(told["grade"], dtype=np.int64), np.array(told["ends_s"], dtype=np.float64)
         went_to, rows = np.array(told.get("went_to", ()), dtype=np.int64), np.arange(len(segments))
-        return cls(tuple(told["jobs"]), rows, None, grade, segments, starts_s, workers, ends_s, went_to)
+        return cls(tuple(told["jobs"]), rows, grade, segments, starts_s, workers, ends_s, went_to)
 
     def rows_in(self, snapshot: Snapshot) -> IntArray:
         """(n,) of its jobs; -1 for one that is gone."""
-        if self.index is not None and self.index is snapshot.index:
+        if snapshot.job_ids[: len(self.ids)] == self.ids:  # others have come at most
             return self.rows
         row_of = snapshot.row_of
         return np.fromiter(map(row_of.get, self.jobs, repeat(-1)), np.int64, len(self.rows))
@@ -153,7 +152,6 @@ def written(
     return SavedPlans(
         ids=snapshot.job_ids,
         rows=rows,
-        index=snapshot.index,
         grade=plans.grade[rows],
         segments=segments,
         starts_s=starts_s,
