@@ -39,7 +39,7 @@ def list_useful(
 def find(starts: IntArray, sizes: IntArray, workers: IntArray, chosen: IntArray) -> None:
     """Write the last option of each run that is no larger than `workers`."""
     for row in range(len(workers)):
-        for option in range(starts[row + 1] - 1, starts[row] - 1, -1):
-            if sizes[option] <= workers[row]:
-                chosen[row] = option
+        for option in range(starts[row], starts[row + 1]):
+            if sizes[option] > workers[row]:
                 break
+            chosen[row] = option

@@ -338,7 +338,7 @@ class Snapshot:
     @cached_property
     def _deadline_order(self) -> IntArray:
         """(J,) rows by deadline, ties by `arrival_order`."""
-        return self.in_order(range(self.num_jobs), self.deadline_s)
+        return self.arrival_order[self.deadline_s[self.arrival_order].argsort(kind="stable")]
 
     @cached_property
     def _index(self) -> RowIndex:

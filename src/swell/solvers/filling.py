@@ -68,7 +68,7 @@ class FreeProfile:
     def free_device_s(self, until_s: float) -> float:
         """Device-seconds that are free from now until then."""
         starts_s, free = self.steps
-        ends_s = np.minimum([*starts_s[1:], np.inf], until_s)
+        ends_s = np.minimum(np.append(starts_s[1:], np.inf), until_s)
         return float((free * np.maximum(ends_s - starts_s, 0.0)).sum())
 
     def free_device_s_of_group(self, taker: int, until_s: float) -> float:
