@@ -46,10 +46,7 @@ def read_tail_offsets(
     log_dir: Path, whose: LogOwner, num_bytes: int = TAIL_BYTES
 ) -> dict[files.LogName, int]:
     """Worker -> where a line begins in the last part of its log. Of leaders the last one has a part."""
-    kind = files.TRIAL if whose is LogOwner.TRIAL else files.WORKER
-    folder, log_dir = log_dir, work_folder(log_dir)
-    listing = files.list_logs(log_dir, kind)
-    begins = _leaders(folder, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
+    log_dir, kind, _, begins = _list_logs(log_dir, whose)
     num_each = num_bytes if whose is LogOwner.LEADER else num_bytes // max(1, len(begins))
     found = {}
     for number, begin in begins.items():
@@ -60,6 +57,15 @@ def read_tail_offsets(
             begin, _line_begin(log, files.end_offset(log) - size) if size else files.end_offset(log)
         )
     return found
+
+
+def _list_logs(log_dir: Path, whose: LogOwner) -> tuple[Path, str, files.Listing, dict[files.LogName, int]]:
+    """Folder, kind and listing of these logs, and the first byte of each that counts."""
+    kind = files.TRIAL if whose is LogOwner.TRIAL else files.WORKER
+    folder = work_folder(log_dir)
+    listing = files.list_logs(folder, kind)
+    begins = _leaders(log_dir, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
+    return folder, kind, listing, begins
 
 
 def _line_begin(log: Path, offset: int) -> int:
@@ -80,10 +86,7 @@ def read_chunks(
 
     Leaders come in the order in which they led, and none before all is told of the one before.
     """
-    kind = files.TRIAL if whose is LogOwner.TRIAL else files.WORKER
-    folder, log_dir = log_dir, work_folder(log_dir)
-    listing = files.list_logs(log_dir, kind)
-    begins = _leaders(folder, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
+    log_dir, kind, listing, begins = _list_logs(log_dir, whose)
     wanted = {
         number: max(begin, offsets.get(number, 0))
         for number, begin in begins.items()

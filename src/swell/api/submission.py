@@ -420,37 +420,22 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         for name, field in declared().items():
             if field.bounds and getattr(self, name) is not None:
                 within_bounds(name, getattr(self, name))
-        program = self._command() if self.is_fixed else self._script()
-        services = fields.service_urls("notify", self.notify)
-        events = fields.chosen_events(self.on, has_address=bool(self.webhook or services))
         spec = job.JobSpec(
-            **program,
+            **(self._command() if self.is_fixed else self._script()),
+            **self._surroundings(),
+            **self._deadline_terms(now_s),
+            **self._stated(),
+            **self._training(),
+            **self._messages(),
+            **fields.kinds(self.kind),
             workdir=fields.folder("workdir", self.workdir),
             end=self._end(),
-            **self._deadline_terms(now_s),
             booking=self.booking or "",
             seed=self.seed,
             tenant=fields.formed("tenant", self.tenant),
-            stop_on_nan=self.stop_on_nan,
             hold_after_trial=self.hold_after_trial,
-            **self._stated(),
-            **self._surroundings(),
-            metric=fields.metric(self.metric),
-            metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
             memory_bytes=fields.size("memory", self.memory, *fields.MEMORY_BYTES),
             log_limit_bytes=fields.size("log_limit", self.log_limit, *fields.LOG_BYTES),
-            **fields.kinds(self.kind),
-            checkpoint_interval_s=None
-            if self.checkpoint_interval is None
-            else fields.duration("checkpoint_interval", self.checkpoint_interval, 1.0, 86_400.0),
-            grows_when_distributed=self.elasticity is job.Elasticity.RESTART,
-            on_drift=self.on_drift,
-            on_difference=self.on_difference,
-            accept_differences=tuple(
-                fields.formed("accept_differences", name) for name in self.accept_differences
-            ),
-            webhook=fields.webhook(self.webhook, events),
-            notify=tuple(Webhook(url=url, on=events, is_service=True) for url in services),
             after=fields.predecessors(self.after),
             group=fields.formed("group", self.group),
             tags=fields.tags(self.tags),
@@ -546,6 +531,31 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             samples=self.samples,
             target=fields.target(self.until),
         )
+
+    def _training(self) -> dict[str, Any]:
+        """Fields of its `JobSpec` about what training may do, and which state of it is kept."""
+        interval, names = self.checkpoint_interval, self.accept_differences
+        return {
+            "metric": fields.metric(self.metric),
+            "metric_rises": fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
+            "checkpoint_interval_s": None
+            if interval is None
+            else fields.duration("checkpoint_interval", interval, 1.0, 86_400.0),
+            "grows_when_distributed": self.elasticity is job.Elasticity.RESTART,
+            "stop_on_nan": self.stop_on_nan,
+            "on_drift": self.on_drift,
+            "on_difference": self.on_difference,
+            "accept_differences": tuple(fields.formed("accept_differences", name) for name in names),
+        }
+
+    def _messages(self) -> dict[str, Any]:
+        """Fields of its `JobSpec` about who is told of it, and of what."""
+        services = fields.service_urls("notify", self.notify)
+        events = fields.chosen_events(self.on, has_address=bool(self.webhook or services))
+        return {
+            "webhook": fields.webhook(self.webhook, events),
+            "notify": tuple(Webhook(url=url, on=events, is_service=True) for url in services),
+        }
 
     def _stated(self) -> dict[str, Any]:
         """What its owner states of its speed and of what changes take."""
