@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent / "differs"
 #: What each worker counts of its own samples is reported, or kept in `run.state`.
 OWN_SHARES = ("own_share_reported", "plateau_of_own_losses")
 #: In these each worker's own samples decide when the loop ends.
-EXITS = ("ends_by_running_reward", "patience_by_own_sum")
+EXITS = ("patience_by_own_sum",)
 DIFFERS = [
     pytest.param(script, id=script.stem)
     for script in sorted(FOLDER.glob("*.py"))
