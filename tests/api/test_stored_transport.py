@@ -81,8 +81,9 @@ def test_jobs_that_have_ended_are_told_of_as_before(left: tuple[StateFolder, dic
 
 
 def test_an_open_job_is_told_of_as_it_was_left_and_what_needs_a_platform_is_refused(
-    left: tuple[StateFolder, dict[str, object]],
+    left: tuple[StateFolder, dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("swell.api.client.RETRY_WITHIN_S", 0.0)
     with stored(left[0].path) as client:
         [view] = client.candidates("open")
         assert view.phase is Phase.QUEUED and view.estimated_finish_s is None

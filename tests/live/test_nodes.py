@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swell.live import head_queue, watches
 from swell.live.platform import Platform
 from swell.model.errors import InvalidInput, InvalidJob, NodeInUse, UnknownNode
 from swell.model.event import GangEnded, NodeJoined, NodeLost, NodeTested, NodeWarned, Outcome
@@ -229,8 +230,10 @@ def test_what_devices_do_is_shown_of_nodes_and_of_the_job_that_has_them(tmp_path
 
 
 def test_a_faulty_device_drains_its_node_once_until_an_operator_undoes_it_also_when_the_node_comes_back(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watches, "FAULTS_EVERY_S", 0.05)
+    monkeypatch.setattr(head_queue, "LOOK_EVERY_S", 0.05)
     hands = Noting()
     fault = DeviceReading(use=0.0, fault="it has fallen off the bus")
     with running(tmp_path, hands, NODE) as platform:
