@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.store.views import report
 
+from swell.live import forked_call
 from swell.live.forked_call import ForkedCall, ForkedCallError
 from swell.live.head_journal import FOLD_AFTER, FOLD_AGAIN_AFTER, HeadJournal
 from swell.store.journal import SqlJournal
@@ -71,6 +72,18 @@ def test_an_error_and_a_death_of_the_child_are_errors_here() -> None:
         wait_for(forked)
         with pytest.raises(ForkedCallError, match=told):
             forked.answer()
+
+
+def test_one_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang() -> bytes:
+        signal.pause()
+        return b""
+
+    monkeypatch.setattr(forked_call, "LONGEST_S", 1)
+    forked = ForkedCall(hang)
+    wait_for(forked)
+    with pytest.raises(ForkedCallError, match="ended with -14"):
+        forked.answer()
 
 
 def test_it_ends_with_a_killed_parent_and_holds_none_of_its_locks(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from swell.executors.local.processes.parent_death import die_with_parent
 
 #: By so much the child gives way to others.
 NICENESS = 10
+#: A child that takes longer waits for a lock of a thread that it does not have: it is ended.
+LONGEST_S = 600
 
 
 class ForkedAnswer(NamedTuple):
@@ -68,6 +70,8 @@ def _make(call: Callable[[], bytes], answer: BinaryIO, parent_pid: int) -> NoRet
         os.closerange(3, answer.fileno())
         os.closerange(answer.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         os.nice(NICENESS)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(LONGEST_S)
         gc.disable()  # it would change, and so copy, each page
         answer.write(call())
         answer.flush()
