@@ -65,7 +65,7 @@ class Machine(TurningWorld):
         self.host = LocalHost(options, self._lock_fd, self.heard.append)
         self._handshakes = Handshakes(msgspec.json.Decoder(m.Hello).decode, self.host.admit)
         self.host._address = f"{LOOPBACK}:{await self._handshakes.listen(LOOPBACK)}"
-        self.host._scratch.begin()
+        self.host._scratch.make_folders()
         self.host.offer({"local/0": DeviceBinding(torch_device="cpu", kind="cpu")})
 
     def tell_now(self, message: h.ToHost) -> None:

@@ -287,7 +287,7 @@ class Head:
     def adopt(self, inventory: Inventory) -> list[GangEnded]:
         """Another controller: gangs that it does not have are lost; what was not answered is said again."""
         is_first = not self.heard.sender
-        if not self.heard.begin(inventory.boot_id) or is_first:
+        if not self.heard.begin_sender(inventory.boot_id) or is_first:
             return []
         live = {gang.job_id for gang in inventory.work.gangs}
         changes = [
@@ -400,7 +400,7 @@ class Fleet:
         self.events += self._head.adopt(inventory)
 
     def _hear_event(self, told: EventTold) -> None:
-        if self._head.heard.take(told.number):
+        if self._head.heard.take_number(told.number):
             self._head.hear(told.event)
             self.events.append(told.event)
 
@@ -411,7 +411,7 @@ class Fleet:
         return host
 
     def join(self, name: str) -> FakeHost:
-        host = FakeHost(name, self, lambda message: self.controller.hear(name, message))
+        host = FakeHost(name, self, lambda message: self.controller.handle_host_message(name, message))
         self.hosts[name] = host
         self.controller.join_host(name, host.tell, lambda: host.is_reached)
         host.offer()

@@ -120,7 +120,9 @@ class JoinedEngine:
         def hear(message: h.FromHost) -> None:
             decoded = CODEC[1].decode(msgspec.json.encode(message))
             self.said[name].append(decoded)
-            self._loop.call_soon(lambda: None if end.is_gone else self.controller.hear(name, decoded))
+            self._loop.call_soon(
+                lambda: None if end.is_gone else self.controller.handle_host_message(name, decoded)
+            )
 
         host = LocalHost(options, lock_fd, hear)
         handshakes = Handshakes(msgspec.json.Decoder(Hello).decode, host.admit)

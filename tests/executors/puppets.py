@@ -81,7 +81,7 @@ def hear(
     director: GangRuntime, kind: type[OfWorker], worker: int, now_s: float, **fields: object
 ) -> list[Effect]:
     """What a host says of one of its workers, and what follows."""
-    return director.hear(kind(run=director.run, worker=worker, **fields), now_s)  # type: ignore[arg-type]
+    return director.handle_worker_message(kind(run=director.run, worker=worker, **fields), now_s)  # type: ignore[arg-type]
 
 
 def hear_said(director: GangRuntime, worker: int, message: m.FromWorker, now_s: float) -> list[Effect]:

@@ -46,7 +46,7 @@ class Machine:
             self.now_s, self.cpu_s = self.now_s + 1.0, self.cpu_s + cores
             self.told |= self.use.tick(self.now_s, self.bindings)
             processes = GangUsage(cpu_s=self.cpu_s)
-            usage, is_used_now = self.use.note(self.held, self.bindings, processes, self.now_s, every_s)
+            usage, is_used_now = self.use.note_usage(self.held, self.bindings, processes, self.now_s, every_s)
             is_used = is_used or is_used_now
         return usage, is_used
 

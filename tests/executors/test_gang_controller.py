@@ -406,7 +406,7 @@ def taken_over(made: PuppetWorld, *facts: WorkerState) -> tuple[GangController, 
 def facts_of(number: int, *said: m.FromWorker) -> WorkerState:
     facts = WorkerState(pid=1000 + number, told=1)
     for message in (m.Joined(generation=1, steps=0), *said):
-        facts.hear(WorkerSaid(run="", worker=number, message=message))
+        facts.note_said(WorkerSaid(run="", worker=number, message=message))
     return facts
 
 

@@ -82,7 +82,7 @@ class FakeGroup(GangGroup):
         self._do("memory")
         self.memory_bytes = num_bytes
 
-    def keep(self, pids: Iterable[int]) -> None:
+    def keep_processes(self, pids: Iterable[int]) -> None:
         self._do("keep")
         self.pids = set(pids)
 

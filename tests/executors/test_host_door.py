@@ -65,7 +65,7 @@ class FakeController(Controller):
         if name != UNRECORDED:
             self.when_lost()
 
-    def hear(self, host: str, message: h.FromHost) -> None:
+    def handle_host_message(self, host: str, message: h.FromHost) -> None:
         assert host in self.hosts
         self.heard.append(message)
 

@@ -49,9 +49,9 @@ SETTINGS = PlatformSettings(preload=("msgspec",), call=CALL)
 class PatientController(FakeController):
     """It does not say when a host is there on which workers cannot start yet."""
 
-    def hear(self, host: str, message: h.FromHost) -> None:
+    def handle_host_message(self, host: str, message: h.FromHost) -> None:
         if not isinstance(message, h.DevicesOffered) or message.devices:
-            super().hear(host, message)
+            super().handle_host_message(host, message)
 
 
 class JoinedWorld(TurningWorld):

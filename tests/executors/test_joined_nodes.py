@@ -77,13 +77,15 @@ def inventory_of(fleet: Fleet) -> Inventory:
 
 def test_a_host_that_is_about_to_go_is_a_warning_of_its_nodes(fleet: Fleet) -> None:
     before_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-    fleet.controller.hear("a", HostLeaving(within_s=30.0, why="its owner needs it"))
+    fleet.controller.handle_host_message("a", HostLeaving(within_s=30.0, why="its owner needs it"))
     (warned,) = (event for event in fleet.events if isinstance(event, NodeWarned))
     assert (warned.name, warned.why) == ("a", "its owner needs it") and warned.until_s is not None
     assert warned.until_s - before_s == pytest.approx(30.0, abs=5.0), "by the clock of `at_s`"
-    fleet.controller.hear("local", HostLeaving(within_s=30.0, why="it has no nodes of its own"))
+    fleet.controller.handle_host_message(
+        "local", HostLeaving(within_s=30.0, why="it has no nodes of its own")
+    )
     assert sum(isinstance(event, NodeWarned) for event in fleet.events) == 1
-    fleet.controller.hear("a", HostLeaving(within_s=1e300, why="x" * 3_000_000))
+    fleet.controller.handle_host_message("a", HostLeaving(within_s=1e300, why="x" * 3_000_000))
     *_, warned = (event for event in fleet.events if isinstance(event, NodeWarned))
     assert warned.until_s is not None and warned.until_s - before_s < 400 * 86400 and len(warned.why) == 500
 

@@ -153,7 +153,7 @@ class HostileLeases:
     def reach_host(self, index: int) -> None:
         answer = self.to_host.pop(index)
         self.old_answers.append(answer)
-        self.machine.lease.hear(answer, self.host_s)
+        self.machine.lease.note_answer(answer, self.host_s)
         self.machine.show_end()
 
     def repeat_question(self) -> None:

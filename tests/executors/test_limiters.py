@@ -71,7 +71,7 @@ class Rig:
 
     def enter(self, group: GangGroup, pid: int) -> None:
         self.pids[group].append(pid)
-        group.keep(self.pids[group])
+        group.keep_processes(self.pids[group])
 
     def end(self) -> None:
         for process in self.started:
@@ -135,15 +135,15 @@ def test_what_the_processes_of_a_gang_use_is_summed(rig: Rig) -> None:
     group = rig.limiter.group("job-1")
     group.set_share(0.5)
     one = rig.burnt(group, 0.2)
-    group.keep([one.pid])
+    group.keep_processes([one.pid])
     first = group.usage()
     assert 0.1 < first.cpu_s < 5.0
     two = rig.burnt(group, 0.2)
-    group.keep([one.pid, two.pid])
+    group.keep_processes([one.pid, two.pid])
     assert group.usage().cpu_s > first.cpu_s + 0.1
     rig.end()
     rig.started.clear()
-    group.keep([])
+    group.keep_processes([])
     assert group.usage().cpu_s > first.cpu_s + 0.1, "those that have ended count"
 
 
@@ -152,8 +152,8 @@ def test_a_process_that_is_gone_is_no_error(rig: Rig) -> None:
     group.set_share(0.5)
     process = rig.start("input()")
     rig.end()
-    group.keep([process.pid])
-    group.keep([])
+    group.keep_processes([process.pid])
+    group.keep_processes([])
     group.set_share(0.25)
     assert group.usage().memory_bytes == 0
 
@@ -195,7 +195,7 @@ def test_children_of_a_worker_come_with_it(groups: Rig) -> None:
     process = groups.start(code)
     assert process.stdout is not None
     child = int(process.stdout.readline())
-    group.keep([process.pid])
+    group.keep_processes([process.pid])
     assert {process.pid, child} <= set(GroupFiles().pids(folders_of(group)[0]))
     os.kill(child, signal.SIGKILL)
 

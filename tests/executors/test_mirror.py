@@ -89,7 +89,7 @@ def test_a_mirror_reads_as_what_it_mirrors(
 @pytest.fixture
 def scratch(tmp_path: Path) -> Scratch:
     scratch = Scratch(tmp_path / "state", lambda work: work())
-    scratch.begin()
+    scratch.make_folders()
     return scratch
 
 
@@ -124,7 +124,7 @@ def test_what_a_killed_agent_left_is_removed_by_the_next(scratch: Scratch, tmp_p
     stranger.mkdir()
     (tmp_path / "state" / "scratch" / "odd").symlink_to(stranger)
     again = Scratch(tmp_path / "state", lambda work: work())
-    again.begin()
+    again.make_folders()
     assert not Path(left.mirror).exists() and not Path(left.sockets).parent.exists()
     assert stranger.exists()
     again.end()
@@ -133,7 +133,7 @@ def test_what_a_killed_agent_left_is_removed_by_the_next(scratch: Scratch, tmp_p
 def test_without_room_for_folders_workers_do_without(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no folder")
     scratch = Scratch(tmp_path / "state", lambda work: work())
-    scratch.begin()
+    scratch.make_folders()
     fork = scratch.equip(fork_of(tmp_path), is_trial=False)
     assert fork.sockets == ""
     scratch.drop(fork.key)

@@ -28,9 +28,9 @@ def test_an_interval_lasts_from_the_first_look_that_shows_it_to_one_that_does_no
     tmp_path: Path,
 ) -> None:
     log = PoolLog(tmp_path, 2)
-    log.note({"n1"}, T0)
-    log.note({"n1", "n2"}, T0 + 10)
-    log.note((), T0 + 20)
+    log.note_idle({"n1"}, T0)
+    log.note_idle({"n1", "n2"}, T0 + 10)
+    log.note_idle((), T0 + 20)
     log.close(T0 + 20)
     assert rows(tmp_path) == ["node,start_s,end_s,devices", row("n1", 0, 20, 2), row("n2", 10, 20, 2)]
 
@@ -48,7 +48,7 @@ def test_a_simulation_reads_whatever_was_written(
     log, now_s = PoolLog(folder, 2), T0
     for after_s, idle, is_killed in looks:
         now_s += after_s
-        log.note({f"n{number}" for number in idle}, now_s)
+        log.note_idle({f"n{number}" for number in idle}, now_s)
         if is_killed:
             log = PoolLog(folder, 2)
     log.close(now_s)

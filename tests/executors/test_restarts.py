@@ -122,7 +122,7 @@ class Processes:
     def end(self, worker: int, status: int, log_tail: str = "last words") -> None:
         del self.alive[worker]
         self.note_exit(worker, status, log_tail)
-        self.do(self.gang.hear(self.exits[worker], self.now_s))
+        self.do(self.gang.handle_worker_message(self.exits[worker], self.now_s))
 
     def note_exit(self, worker: int, status: int, log_tail: str) -> None:
         self.exits[worker] = WorkerExited(run=JOB, worker=worker, status=status, log_tail=log_tail)

@@ -115,7 +115,7 @@ class Cluster:
         before = len(self.done)
         self.slurm.now_s = self.now_s
         with suppress(StopIteration):
-            self.pool.take(self.slurm.seen(), ORDER, self.hosts, self.now_s).send(None)
+            self.pool.take_read(self.slurm.seen(), ORDER, self.hosts, self.now_s).send(None)
         return [one for one in self.done[before:] if one[0] != "end"]
 
     def join_all(self) -> None:

@@ -23,9 +23,9 @@ def test_one_that_counts_is_believed_and_tells_what_it_has_found(
     for found, made in starts:
         seen = tally.steps
         tally.restart()
-        assert tally.note(stepped(1, found + 1)) == (found, warning_of(seen, found))
+        assert tally.note_step(stepped(1, found + 1)) == (found, warning_of(seen, found))
         assert (tally.steps, tally.num_before) == (found + 1, seen)
-        assert tally.note(stepped(made, found + made)) == (found, "")
+        assert tally.note_step(stepped(made, found + made)) == (found, "")
         assert tally.steps == found + made
 
 
@@ -38,6 +38,6 @@ def test_of_one_that_does_not_all_steps_count(before: int, starts: list[int]) ->
     tally = StepTally(steps=before)
     for made in starts:
         tally.restart()
-        assert tally.note(stepped(1, None)) == (None, "")
-        tally.note(stepped(made, None))
+        assert tally.note_step(stepped(1, None)) == (None, "")
+        tally.note_step(stepped(made, None))
     assert tally.steps == before + sum(starts)

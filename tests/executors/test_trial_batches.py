@@ -31,7 +31,7 @@ class Tries:
         command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=tuple(sizes), device_kind="cpu")
         self.trial = Trial(job, QueuedTrial(command), 8, TIMES)
         self.worker, self.now_s = -1, 0.0
-        self.trial.begin(ALONE, ["node0/0"], 0.0)
+        self.trial.begin_part(ALONE, ["node0/0"], 0.0)
         self.begin()
 
     def begin(self) -> None:

@@ -108,17 +108,19 @@ class Machines:
     def tell(self, message: ToHost) -> None:
         assert isinstance(message, OpenRun), "one host alone opens runs"
         if self.refusal:
-            self.openings.hear("host", RunRefused(run=message.run, outcome=Outcome.LOST, why=self.refusal))
+            self.openings.note_answer(
+                "host", RunRefused(run=message.run, outcome=Outcome.LOST, why=self.refusal)
+            )
         else:
-            self.openings.hear("host", RunOpened(run=message.run, first_worker=0))
+            self.openings.note_answer("host", RunOpened(run=message.run, first_worker=0))
 
-    def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
+    def perform_effects(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case StartWorker(worker=worker, devices=devices, entry=entry):
                     pid = next(self.pids)
                     self.processes[pid] = Process(run, worker, devices, entry is not None)
-                    self.do(run, hear(run.director, WorkerForked, worker, self.time_s, pid=pid))
+                    self.perform_effects(run, hear(run.director, WorkerForked, worker, self.time_s, pid=pid))
                 case SignalWorker(worker=worker, signal=number):
                     assert number == signal.SIGKILL
                     for process in self.processes.values():
@@ -140,11 +142,15 @@ class Machines:
     def say(self, pid: int, *said: m.FromWorker) -> None:
         process = self.processes[pid]
         for message in said:
-            self.do(process.run, hear_said(process.run.director, process.worker, message, self.time_s))
+            self.perform_effects(
+                process.run, hear_said(process.run.director, process.worker, message, self.time_s)
+            )
 
     def exit(self, pid: int, status: int = 0) -> None:
         process = self.processes.pop(pid)
-        self.do(process.run, hear_exited(process.run.director, process.worker, status, "", self.time_s))
+        self.perform_effects(
+            process.run, hear_exited(process.run.director, process.worker, status, "", self.time_s)
+        )
 
     def bury(self) -> None:
         """Those that were killed are gone."""
@@ -155,7 +161,7 @@ class Machines:
         for _ in range(round(seconds * 10)):
             self.time_s += 0.1
             for run in list(self.by_key.values()):
-                self.do(run, run.director.tick(self.time_s))
+                self.perform_effects(run, run.director.tick(self.time_s))
             self.trials.advance()
             self.bury()
 

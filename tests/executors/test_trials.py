@@ -151,7 +151,7 @@ def test_a_script_that_cannot_be_tried_out_says_why(
 def test_a_trial_that_measured_nothing_has_failed() -> None:
     command = ProfileJob(job_id="digits-1", spec=make_spec(), sizes=(1,), device_kind="cpu")
     trial = Trial(make_stage(), QueuedTrial(command), 1, GroupTimes())
-    trial.begin(ALONE, ["node0/0"], 0.0)
+    trial.begin_part(ALONE, ["node0/0"], 0.0)
     said = Profiled(compute_s={}, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
     hear_said(trial, 0, said, 1.0)
     (told,) = hear_exited(trial, 0, 0, "", 2.0)
@@ -166,7 +166,7 @@ def test_a_script_that_fails_with_a_part_of_a_batch_is_measured_with_all_of_it(
     job = make_stage(accept_differences=accepted)
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
     trial = Trial(job, QueuedTrial(command), 1, GroupTimes())
-    trial.begin(ALONE, ["node0/0"], 0.0)
+    trial.begin_part(ALONE, ["node0/0"], 0.0)
     assert welcome_of(hear_said(trial, 0, Hello(token="", worker=0, pid=1), 1.0)).local_batches == (
         64,
         32,
@@ -199,7 +199,7 @@ def stepping_trial(hold: bool, num_devices: int = 8) -> Trial:
     trial = Trial(job, QueuedTrial(command), num_devices, times_of(2, 4, 8))
     compute_s = {64: 0.1, 32: 0.05, 16: 0.025, 8: 0.0125}
     said = Profiled(compute_s=compute_s, grad_bytes=4000, state_bytes=8, samples_per_epoch=512)
-    trial.begin(ALONE, ["node0/0"], 0.0)
+    trial.begin_part(ALONE, ["node0/0"], 0.0)
     hear_said(trial, 0, said, 1.0)
     told = hear_exited(trial, 0, 0, "", 2.0)
     assert bool(told) is trial.is_over
@@ -211,7 +211,7 @@ def step_group(trial: Trial, first: int, step_s: float, at_s: float) -> list[Eff
     part = trial.next_part
     assert part is not None
     size = part.num_workers
-    trial.begin(part, [f"node0/{place}" for place in range(size)], at_s)
+    trial.begin_part(part, [f"node0/{place}" for place in range(size)], at_s)
     assert trial.part == group_of(size)
     welcome = welcome_of(hear_said(trial, first, Hello(token="", worker=first, pid=1), at_s))
     assert (welcome.mode, welcome.local_batches) == ("group", (64 // size,))
@@ -234,7 +234,7 @@ def test_groups_make_steps_until_more_workers_are_no_faster() -> None:
 def test_a_group_whose_devices_are_wanted_gives_way_and_the_trial_is_answered() -> None:
     trial = stepping_trial(hold=True)
     step_group(trial, 1, 0.06, 3.0)
-    trial.begin(group_of(4), [f"node0/{place}" for place in range(4)], 4.0)
+    trial.begin_part(group_of(4), [f"node0/{place}" for place in range(4)], 4.0)
     kills = trial.leave_out(group_of(4), "its devices were wanted", 5.0)
     assert kills == signals(signal.SIGKILL, 3, 4, 5, 6, run=trial.run)
     ends = [hear_exited(trial, worker, -9, "", 5.0) for worker in range(3, 7)]
@@ -250,7 +250,7 @@ def test_sums_of_large_gradients_take_in_proportion_to_their_bytes() -> None:
     times = GroupTimes(allreduce_s={2: {1000: 0.001, 30_000_000: 0.03}})
     trial = Trial(job, QueuedTrial(command), 2, times)
     said = Profiled(compute_s={64: 0.1}, grad_bytes=300_000_000, state_bytes=8, samples_per_epoch=512)
-    trial.begin(ALONE, ["node0/0"], 0.0)
+    trial.begin_part(ALONE, ["node0/0"], 0.0)
     hear_said(trial, 0, said, 1.0)
     [told] = hear_exited(trial, 0, 0, "", 2.0)
     assert isinstance(told, JobProfiled)

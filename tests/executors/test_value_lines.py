@@ -42,7 +42,7 @@ def read(text: bytes, name: str = "loss") -> dict[str, Number]:
     lines = ValueLines(name, Clock())
     lines.feed(text)
     lines.close()
-    return lines.take()[0]
+    return lines.take_values()[0]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_it_is_the_same_in_whichever_pieces_it_comes(printed: list[str], data: s
     for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
         lines.feed(text[begin:end])
     lines.close()
-    assert lines.take(at_once=True)[0] == read(text)
+    assert lines.take_values(at_once=True)[0] == read(text)
 
 
 def test_of_many_lines_the_newest_is_read_once_in_an_interval() -> None:
@@ -84,14 +84,14 @@ def test_of_many_lines_the_newest_is_read_once_in_an_interval() -> None:
     assert lines.wait_s is None
     lines.feed(b'{"loss": 1.0}\n')
     assert lines.wait_s == 0.0
-    assert lines.take() == ({"loss": 1.0}, {})
+    assert lines.take_values() == ({"loss": 1.0}, {})
     for value in (2, 3):
         lines.feed(b'{"loss": %d.0}\n' % value)
-        assert lines.take() == ({}, {})
+        assert lines.take_values() == ({}, {})
     lines.feed(b'the "loss" is low\n')
     assert lines.wait_s == INTERVAL_S
     clock.s += INTERVAL_S
-    assert lines.take() == ({"loss": 3.0}, {})
+    assert lines.take_values() == ({"loss": 3.0}, {})
     assert lines.wait_s is None
 
 
@@ -105,7 +105,7 @@ def test_links_are_read_whatever_else_is_printed(name: str, capsys: pytest.Captu
     wrong = ["javascript:alert(1)", "https://", "https://a b", "https://\u202e.org", "ftp://a", 7]
     for url in wrong:
         lines.feed(json.dumps({"swell.link": "bad", "url": url}).encode() + b"\n")
-    values, links = lines.take()
+    values, links = lines.take_values()
     assert values == ({"loss": 1.0} if name else {})
     assert links == {"W&B": "https://wandb.ai/x?a=<b>", "log": "http://host/1"}
     for url in wrong[:-1]:

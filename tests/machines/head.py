@@ -44,8 +44,8 @@ class PrintingController(Controller):
         super().join_host(name, tell, is_reached)
         say("joined", name)
 
-    def hear(self, host: str, message: FromHost) -> None:
-        super().hear(host, message)
+    def handle_host_message(self, host: str, message: FromHost) -> None:
+        super().handle_host_message(host, message)
         if isinstance(message, DevicesOffered) and message.devices:
             say("offered", host)
 

@@ -129,7 +129,7 @@ class HeldLease:
         self._last_ask_s = now_s
         return LeaseAsked(term=self.term, asked_s=now_s)
 
-    def hear(self, message: FromController, now_s: float) -> None:
+    def note_answer(self, message: FromController, now_s: float) -> None:
         """Answers that come too late, or are about another term, change nothing."""
         if message.term != self.term or self.is_over(now_s):
             return
@@ -224,7 +224,7 @@ class GrantedLeases:
         if term is not None and term.record.machine != machine and not self.is_free(host):
             raise ValueError(f"host {host!r} is not free: workers may run there")
         if term is None or term.record.machine != machine or asked.term > term.record.term:
-            term = self._begin(host, machine, asked.term)
+            term = self._begin_term(host, machine, asked.term)
         elif asked.term < term.record.term or now_s >= term.free_s:
             return TermEnded(term=asked.term)
         term.asked_s = now_s
@@ -236,7 +236,7 @@ class GrantedLeases:
         self._save()
         return LeaseGranted(term=asked.term, asked_s=asked.asked_s, lease_s=self._times.lease_s)
 
-    def _begin(self, host: str, machine: str, number: int) -> _Term:
+    def _begin_term(self, host: str, machine: str, number: int) -> _Term:
         self._forget(host)
         record = HostTerm(host=host, machine=machine, term=number, lease_s=0.0, is_over=False)
         now_s = self._now_s()

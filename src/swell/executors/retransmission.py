@@ -59,14 +59,14 @@ class ReceivedNumbers:
     num_received: int = 0
     num_acknowledged: int = 0
 
-    def begin(self, sender: str) -> bool:
+    def begin_sender(self, sender: str) -> bool:
         """Whether this is another process than before, of which nothing has come."""
         if sender == self.sender:
             return False
         self.sender, self.num_received, self.num_acknowledged = sender, 0, 0
         return True
 
-    def take(self, number: int) -> bool:
+    def take_number(self, number: int) -> bool:
         """Whether the message of this number has not come before."""
         is_news = number > self.num_received
         self.num_received = max(number, self.num_received)

@@ -69,7 +69,7 @@ class Audit(GangRuntime):
         self.has_found = False  #: a difference that was not known
         self.start(slot)
 
-    def _hear(self, message: messages.FromWorker, member: Member) -> None:
+    def _handle_said(self, message: messages.FromWorker, member: Member) -> None:
         match message:
             case messages.Hello():
                 bound = self.audited.max_local_batch
@@ -132,7 +132,7 @@ class AuditSet:
             self._end(schedule)
             gang.now_s = now_s
             proof.follow(gang, audit.proved_steps, audit.has_found)
-            self._runs.do(of_gang, gang.act())
+            self._runs.perform_effects(of_gang, gang.act())
 
     def _end(self, schedule: AuditSchedule | None) -> None:
         """Count what the audit has cost, if there is one; kill its process, if that lives."""
@@ -141,7 +141,7 @@ class AuditSet:
             schedule.audit_device_s += took_s * audit.job.spec.devices_per_worker
             if (run := self._runs.by_key.get(audit.run)) is not None:
                 kills = [SignalWorker(run=run.key, worker=worker, signal=KILL) for worker in run.workers]
-                self._runs.do(run, kills)
+                self._runs.perform_effects(run, kills)
 
     def _begin_if_due(self, gang: GangController, schedule: AuditSchedule) -> None:
         """Have a host of the gang make ready that has idle devices, if the gang trains undisturbed."""
@@ -175,6 +175,6 @@ class AuditSet:
             audit = schedule.audit = Audit(gang, slot, opening.first_worker, schedule.seen_s)
             run = self._runs.by_key[audit.run] = DirectedRun(audit)
             run.note_opened(opening.opened)
-            self._runs.do(run, audit.act())
+            self._runs.perform_effects(run, audit.act())
         else:
             self._hosts.tell_all(opening.opened, CloseRun(run=opening.order.run))

@@ -77,7 +77,7 @@ class CommandQueue:
         run = self._runs.by_key.get(command.job_id)
         effects = gang.command(command, self._runs.now_s())
         if run is not None:
-            self._runs.do(run, effects)
+            self._runs.perform_effects(run, effects)
             self._runs.release_hosts(run)
         else:  # over: all it has to say is how it ended
             self._runs.report_all(effect for effect in effects if not isinstance(effect, WorkerOrder))

@@ -102,7 +102,7 @@ class Controller:
 
     def perform(self, number: int, command: protocol.ExecutorCommand) -> int:
         """Take a command, if it was not taken before. Returns how many of the session have been taken."""
-        if self._commands_taken.take(number):
+        if self._commands_taken.take_number(number):
             self._handle(lambda: self._commands.perform(command))
         return self._commands_taken.num_received
 
@@ -116,7 +116,7 @@ class Controller:
             line.send(protocol.Gathering(hosts=tuple(sorted(self._takeover.awaited))))
             return
         self._waiting = None
-        if self._commands_taken.begin(session):
+        if self._commands_taken.begin_sender(session):
             self._runs.forget_ended()
             self._commands.forget_launches()
         line.send(
@@ -171,9 +171,9 @@ class Controller:
         """Time has passed. To be called ten times a second."""
         self._handle(self._pass_time)
 
-    def hear(self, host: str, message: messages.FromHost) -> None:
+    def handle_host_message(self, host: str, message: messages.FromHost) -> None:
         """What a host says; one that is not of this platform is not heard."""
-        self._handle(lambda: self._hear(host, message))
+        self._handle(lambda: self._route_host_message(host, message))
 
     def await_hosts(self, names: Collection[str]) -> None:
         """They may run workers of the controller before. To be called before anything else.
@@ -232,25 +232,27 @@ class Controller:
         openings = (one for one in self._openings.under_way.values() if one.order.job_id == job_id)
         return any(host in one.awaited for one in openings) or any(run.is_on(host) for run in runs)
 
-    def _hear(self, host: str, message: messages.FromHost) -> None:
+    def _route_host_message(self, host: str, message: messages.FromHost) -> None:
         if host not in self._hosts:  # it was lost after it said this
             return
-        if self._takeover.keep(host, message):
+        if self._takeover.hold_message(host, message):
             if self._takeover.is_over:
                 self._greet()
             return
         match message:
             case messages.RunKept() | messages.EndKept():
-                self._takeover.hear(host, message)
+                self._takeover.note_kept(host, message)
             case messages.DevicesOffered():
                 self._takeover.hear_offer(host, message)
                 self._greet()
             case messages.RunOpened() | messages.RunRefused():
-                self._openings.hear(host, message)
+                self._openings.note_answer(host, message)
             case messages.WorkersAlive(runs=runs):
                 for run, pulses in runs.items():
                     for worker, pulse in pulses.items():
-                        self._runs.hear(host, messages.WorkerSaid(run=run, worker=worker, message=pulse))
+                        self._runs.handle_worker_message(
+                            host, messages.WorkerSaid(run=run, worker=worker, message=pulse)
+                        )
             case messages.UsageRead():
                 self._runs.hear_usage(host, message)
             case messages.DevicesRead(readings=readings):
@@ -267,7 +269,7 @@ class Controller:
                 warned = self._hosts.warn(host, message, time.clock_gettime(time.CLOCK_BOOTTIME))
                 self._runs.report_all(warned)
             case _:
-                self._runs.hear(host, message)
+                self._runs.handle_worker_message(host, message)
 
     def _lose_host(self, name: str, why: str) -> None:
         """Its nodes go first: what becomes of gangs that were on them is then no fault of their jobs."""
@@ -304,7 +306,7 @@ class Takeover:
     is_over: bool = True  #: every host has told, or is gone, and all that runs is directed
 
     # ------------------------------------------------------------ what hosts tell
-    def hear(self, host: str, message: messages.RunKept | messages.EndKept) -> None:
+    def note_kept(self, host: str, message: messages.RunKept | messages.EndKept) -> None:
         """Record what a host has kept from the time before this controller."""
         if isinstance(message, messages.RunKept):
             self._kept.setdefault(host, messages.KeptRuns()).runs[message.order.run] = message
@@ -313,7 +315,7 @@ class Takeover:
         if known is None or known.generation < message.end.generation:
             self._ends[message.end.job_id] = message.end
 
-    def keep(self, host: str, message: messages.FromHost) -> bool:
+    def hold_message(self, host: str, message: messages.FromHost) -> bool:
         """Whether it is about a run that is not taken over yet, or a worker that is to be ended."""
         kept, key = self._kept.get(host), getattr(message, "run", "")
         if kept is not None and key in kept.runs:
@@ -357,7 +359,7 @@ class Takeover:
         is_late = self.is_over  # nobody has waited for it, so it is not known to be of any gang
         keys = [] if self.awaited else [key for kept in self._kept.values() for key in kept.runs]
         for key in dict.fromkeys(keys):
-            self._settle(key, is_late)
+            self._settle_run(key, is_late)
         self._kept = {host: kept for host, kept in self._kept.items() if kept.runs}
         for host, key in [place for place, left in self._abandoned.items() if not left]:
             del self._abandoned[host, key]
@@ -371,7 +373,7 @@ class Takeover:
                 if self.runs.gang(job_id) is None:
                     self.runs.report(end)
 
-    def _settle(self, key: str, is_late: bool) -> None:
+    def _settle_run(self, key: str, is_late: bool) -> None:
         kept = {host: runs.runs[key] for host, runs in self._kept.items() if key in runs.runs}
         settled = [run.gang for run in kept.values() if run.gang is not None]
         newest = max(settled, key=lambda gang: (gang.launch, gang.version), default=None)
@@ -401,7 +403,7 @@ class Takeover:
             run.workers |= dict.fromkeys(each.live, host)
         facts = {number: one for each in kept.values() for number, one in each.workers.items()}
         known = {number: one for number, one in facts.items() if number in settled.workers}
-        self.runs.do(run, director.take_over(known, self.runs.now_s()))
+        self.runs.perform_effects(run, director.take_over(known, self.runs.now_s()))
 
     def _abandon(self, host: str, key: str, workers: set[int]) -> None:
         self._abandoned[host, key] = workers

@@ -102,7 +102,7 @@ class DirectedRun:
             if answer.meeting_point is not None:
                 self.job.meeting_points[host] = answer.meeting_point
 
-    def leave(self, host: str) -> None:
+    def leave_host(self, host: str) -> None:
         """It has nothing on this host any more. What it used there still counts, but for memory."""
         self.hosts.discard(host)
         self.job.meeting_points.pop(host, None)
@@ -149,7 +149,7 @@ class DirectedRuns:
                 self._report_silent(run)
                 if run.gang is not None:
                     restarting.keep_limit(run.gang, self._time_s(), self.now_s())
-                self.do(run, run.director.tick(self.now_s()))
+                self.perform_effects(run, run.director.tick(self.now_s()))
 
     # ------------------------------------------------------------ gangs
     def gang(self, job_id: str) -> GangController | None:
@@ -215,7 +215,7 @@ class DirectedRuns:
         self._ended = {job_id: gang for job_id, gang in self._ended.items() if job_id in untold}
 
     # ------------------------------------------------------------ what hosts say
-    def hear(self, host: str, message: messages.OfWorker) -> None:
+    def handle_worker_message(self, host: str, message: messages.OfWorker) -> None:
         """What a host says of a worker. No effect if it is none of a run that is directed."""
         run = self.by_key.get(message.run)
         if run is None or run.workers.get(message.worker) != host:
@@ -225,7 +225,7 @@ class DirectedRuns:
             del run.workers[message.worker]
         elif isinstance(message, messages.WorkerSaid) and isinstance(message.message, Finished):
             run.finished_s = now_s if run.finished_s is None else run.finished_s
-        self.do(run, run.director.hear(message, now_s))
+        self.perform_effects(run, run.director.handle_worker_message(message, now_s))
         if isinstance(message, messages.WorkerExited):
             self.release_hosts(run)
 
@@ -255,20 +255,20 @@ class DirectedRuns:
 
     def lose_workers(self, run: DirectedRun, host: str, why: str) -> None:
         """All that a run had on a host, at once."""
-        run.leave(host)
+        run.leave_host(host)
         gone = [worker for worker, of in run.workers.items() if of == host]
         for worker in gone:
             del run.workers[worker]
         if gone:
             exits = [run.director.lost(worker, why) for worker in gone]
-            self.do(run, run.director.exited(exits, self.now_s()))
+            self.perform_effects(run, run.director.exited(exits, self.now_s()))
 
     def busy(self, host: str) -> list[str]:
         """A device for each process that runs have on it, of runs on this host; some are on others."""
         return [d for run in self.by_key.values() if run.is_on(host) for d in run.director.devices]
 
     # ------------------------------------------------------------ doing what a protocol says
-    def do(self, run: DirectedRun, effects: Sequence[messages.Effect]) -> None:
+    def perform_effects(self, run: DirectedRun, effects: Sequence[messages.Effect]) -> None:
         """Perform the effects in order."""
         is_told = any(not isinstance(effect, StepsReported) for effect in effects)
         if is_told:
@@ -316,7 +316,7 @@ class DirectedRuns:
             if others:
                 why = "its devices are of several hosts"
                 exited = msgspec.structs.replace(exited, status=NOT_STARTED, log_tail=why)
-            self._later(partial(self.hear, host, exited))
+            self._later(partial(self.handle_worker_message, host, exited))
 
     def release_hosts(self, run: DirectedRun) -> None:
         """Close the run where no worker of the gang is left, and none is to come."""
@@ -328,7 +328,7 @@ class DirectedRuns:
         if not left or len(left) == len(run.hosts):
             return
         for host in left:
-            run.leave(host)
+            run.leave_host(host)
             self._hosts.tell(host, messages.CloseRun(run=run.key))
 
     # ------------------------------------------------------------ what the daemon is told

@@ -254,7 +254,7 @@ class OpeningSet:
         self._hosts.tell_all(hosts, order)
         self._go_on(opening)
 
-    def hear(self, host: str, answer: RunOpened | RunRefused) -> None:
+    def note_answer(self, host: str, answer: RunOpened | RunRefused) -> None:
         """No effect if the host was not asked, or has answered."""
         opening = self.under_way.get(answer.run)
         if opening is None or host not in opening.awaited:

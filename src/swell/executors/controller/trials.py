@@ -154,10 +154,10 @@ class TrialQueue:
         """Begin what can begin. To be called from time to time."""
         for one in list(self._runs.values()):
             if one.host in self._hosts_of(one) and (part := one.next_part) is not None:
-                self._begin(one, part)
+                self._begin_part(one, part)
         self._admit()
 
-    def _begin(self, one: Trial, part: Part) -> None:
+    def _begin_part(self, one: Trial, part: Part) -> None:
         """Begin a part; leave it out if its devices are not idle and the answer does not need it."""
         if part.is_needed:
             machine = self._machine(one.command, one.host, self._others(one))
@@ -165,7 +165,9 @@ class TrialQueue:
         else:
             devices = self._idle(one, part)
         if devices:
-            self._runner.do(self._runner.by_key[one.run], one.begin(part, devices, self._runner.now_s()))
+            self._runner.perform_effects(
+                self._runner.by_key[one.run], one.begin_part(part, devices, self._runner.now_s())
+            )
         elif not part.is_needed:
             self._leave_out(one, part, "its devices are not idle")
         else:  # a part that is needed
@@ -334,12 +336,14 @@ class TrialQueue:
 
     # ------------------------------------------------------------ answers
     def _leave_out(self, one: Trial, part: Part, why: str) -> None:
-        self._runner.do(self._runner.by_key[one.run], one.leave_out(part, why, self._runner.now_s()))
+        self._runner.perform_effects(
+            self._runner.by_key[one.run], one.leave_out(part, why, self._runner.now_s())
+        )
 
     def _stop(self, one: Trial) -> None:
         """Its answer is not wanted any more."""
         if self._hosts_of(one):  # the first may be lost, and workers on the other be left
-            self._runner.do(self._runner.by_key[one.run], one.stop(self._runner.now_s()))
+            self._runner.perform_effects(self._runner.by_key[one.run], one.stop(self._runner.now_s()))
         else:
             del self._runs[one.run]
 

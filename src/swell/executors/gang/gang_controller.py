@@ -80,7 +80,7 @@ class GangController(GangRuntime):
         self._tell_again()
         for number in sorted(facts):
             for said in facts[number].standing:
-                self._hear(said, self.members[number])
+                self._handle_said(said, self.members[number])
         exits = [self.lost(number, LOST_TOGETHER) for number in gang.workers.keys() - facts.keys()]
         exits += [one.exit for one in facts.values() if one.exit]
         if gang.restarts is not None:
@@ -101,7 +101,7 @@ class GangController(GangRuntime):
         if len(known) == len(gang.workers) and rounds == {present}:
             present += 1  # that one goes on
         else:
-            gang.setback.note("the controller of its gang was lost", self.now_s)
+            gang.setback.note_break("the controller of its gang was lost", self.now_s)
         regrouping.abort(self, range(present, newest + 1))
 
     def _tell_again(self) -> None:
@@ -117,10 +117,10 @@ class GangController(GangRuntime):
             self.report(ScriptDistributed(job_id=self.job.job_id, at_s=self.now_s))
 
     # ------------------------------------------------------------ what workers say
-    def _hear(self, message: messages.FromWorker, member: Member) -> None:
+    def _handle_said(self, message: messages.FromWorker, member: Member) -> None:
         """What is not named here belongs to other modes, and is a sign of life, no more."""
         if self.gang.restarts is not None:
-            restarting.hear(self, self.gang.restarts, message, member)
+            restarting.handle_said(self, self.gang.restarts, message, member)
             return
         match message:
             case messages.Alive():
@@ -187,7 +187,7 @@ class GangController(GangRuntime):
             gang.saved_steps = message.steps  # of the checkpoint that it begins from
         if gang.told_steps is not None:  # from a checkpoint, steps are made again
             gang.told_steps = min(gang.told_steps, message.steps)
-        self.reductions.begin(message.generation, gang.steps)
+        self.reductions.begin_round(message.generation, gang.steps)
 
     # ------------------------------------------------------------ what follows
     def _note_exit(self, member: Member, ended: WorkerExited) -> None:

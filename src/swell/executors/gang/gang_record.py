@@ -54,7 +54,7 @@ class Setback(msgspec.Struct, kw_only=True):
     def is_open(self) -> bool:
         return self.since_s is not None
 
-    def note(self, why: str, now_s: float) -> None:
+    def note_break(self, why: str, now_s: float) -> None:
         """A collective failed. The first word of it counts."""
         if self.since_s is None:
             self.since_s, self.why, self.is_cut_back = now_s, why, False
@@ -65,7 +65,7 @@ class Setback(msgspec.Struct, kw_only=True):
 
         Of one that was sent away because of that, its death (`why` is empty) is the echo.
         """
-        self.note(why, now_s)
+        self.note_break(why, now_s)
         if why and not self.is_of_death:
             self.why, self.is_of_death = why, True
         self.has_lost, self.is_cut_back = True, False
@@ -116,7 +116,7 @@ class StepTally(msgspec.Struct, kw_only=True):
         """A new gang starts."""
         self.is_new = True
 
-    def note(self, message: Stepped) -> tuple[int | None, str]:
+    def note_step(self, message: Stepped) -> tuple[int | None, str]:
         """Take in a step.
 
         Returns:

@@ -139,7 +139,7 @@ class WorkerState(msgspec.Struct, kw_only=True):
     standing: list[STANDING] = []  #: the latest of each kind
     exit: WorkerExited | None = None
 
-    def hear(self, message: OfWorker) -> None:
+    def note_said(self, message: OfWorker) -> None:
         """What the host says of the worker."""
         match message:
             case WorkerForked(pid=pid):
@@ -381,4 +381,4 @@ class KeptRuns:
             case WorkerForked() | WorkerSaid() | WorkerExited():
                 run = self.runs.get(message.run)
                 if run is not None and message.worker in run.workers:
-                    run.workers[message.worker].hear(message)
+                    run.workers[message.worker].note_said(message)

@@ -38,7 +38,7 @@ class Reductions:
         self._settled: dict[str, int] = {}  #: by name: up to which step values come too late
         self._round: int | None = None  #: of the group that was the last to begin
 
-    def note(self, worker: int, shares: Mapping[str, WorkerValues], steps: int) -> None:
+    def note_shares(self, worker: int, shares: Mapping[str, WorkerValues], steps: int) -> None:
         """What a worker has told, when it had made so many steps."""
         for name, share in shares.items():
             waiting = self._waiting.setdefault(name, {})
@@ -47,7 +47,7 @@ class Reductions:
                     ballot = waiting.setdefault(step, _Ballot(share.reduction, steps))
                     ballot.values[worker] = value_of(value)
 
-    def begin(self, round: int, steps: int) -> None:
+    def begin_round(self, round: int, steps: int) -> None:
         """A worker has joined the group of this round, which goes on after so many steps.
 
         Steps that are made again are told again: of a worker that is gone nothing may be left in them.
@@ -60,7 +60,7 @@ class Reductions:
             for step in [step for step in waiting if step > steps]:
                 del waiting[step]
 
-    def take(
+    def take_reduced(
         self, workers: Collection[int], steps: int, now_s: float, is_last: bool = False
     ) -> dict[str, tuple[Reduction, list[tuple[int, float]]]]:
         """Return the values that have become one, of steps that all `workers` have reported, or never will.

@@ -70,13 +70,13 @@ def _note_out(live: GangRuntime, message: messages.JoinFailed | messages.Broken,
 
 def note_break(live: GangRuntime, round: int, why: str) -> None:
     """A collective of this round's group failed; members that have not noticed are told."""
-    live.gang.setback.note(why, live.now_s)
+    live.gang.setback.note_break(why, live.now_s)
     abort(live, {round})
 
 
 def break_off(live: GangRuntime, why: str) -> None:
     """The group is whole, but will make no step: all its members are told."""
-    live.gang.setback.note(why, live.now_s)
+    live.gang.setback.note_break(why, live.now_s)
     abort(live, {live.gang.formation.round, *(member.whole_round for member in live.gang.in_group())})
 
 

@@ -179,7 +179,9 @@ def _describe(live: GangRuntime, restarts: RestartSet, member: Member, ended: Wo
 
 
 # ------------------------------------------------------------ what its script tells
-def hear(live: GangRuntime, restarts: RestartSet, message: messages.FromWorker, member: Member) -> None:
+def handle_said(
+    live: GangRuntime, restarts: RestartSet, message: messages.FromWorker, member: Member
+) -> None:
     """Rank 0 says how far the gang is."""
     if live.gang.ending is not None:
         return
@@ -223,7 +225,7 @@ def _note_distributed(live: GangRuntime, restarts: RestartSet, message: messages
 
 
 def _note_steps(live: GangRuntime, restarts: RestartSet, message: messages.Stepped) -> None:
-    found, warning = restarts.tally.note(message)
+    found, warning = restarts.tally.note_step(message)
     live.gang.steps = live.gang.saved_steps = restarts.tally.steps
     num_workers, step_s = message.num_workers, message.step_s
     report(live, num_workers=num_workers, names_loss=True, step_s=step_s, found_steps=found)

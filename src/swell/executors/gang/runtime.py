@@ -77,7 +77,7 @@ class GangRuntime(ABC):
         """A host that joins has seen all lower numbers: no later worker has one of them."""
         self.gang.next_worker = max(self.gang.next_worker, first_worker)
 
-    def hear(self, message: OfWorker, now_s: float) -> list[Effect]:
+    def handle_worker_message(self, message: OfWorker, now_s: float) -> list[Effect]:
         """What the host of a worker says of it."""
         self.now_s = now_s
         if (member := self.members.get(message.worker)) is None:
@@ -87,7 +87,7 @@ class GangRuntime(ABC):
                 member.pid, member.since_s = pid, now_s  # the zygote may have had to import first
             case WorkerSaid(message=said):
                 member.heard_s = now_s
-                self._hear(said, member)
+                self._handle_said(said, member)
             case WorkerExited():
                 return self.exited([message], now_s)
         return self.act()
@@ -114,7 +114,7 @@ class GangRuntime(ABC):
         return effects
 
     @abstractmethod
-    def _hear(self, message: FromWorker, member: Member) -> None:
+    def _handle_said(self, message: FromWorker, member: Member) -> None:
         """A worker says something."""
 
     @abstractmethod

@@ -51,7 +51,7 @@ def note_steps(live: GangRuntime, said: messages.Progress, member: Member) -> No
 
 def note_values(live: GangRuntime, said: messages.Reported, member: Member) -> None:
     """The script has measured something, and made no step since it last said how far it is."""
-    live.reductions.note(member.number, live.names.admitted(said.shares), said.steps)
+    live.reductions.note_shares(member.number, live.names.admitted(said.shares), said.steps)
     if said.refusal:
         live.warn(said.refusal)
     note_links(live, said)
@@ -136,7 +136,7 @@ def report_last(live: GangRuntime, is_success: bool) -> None:
 def reduce_values(live: GangRuntime, is_last: bool = False) -> None:
     """Tell of values of several workers that have become one."""
     workers = live.gang.formation.group
-    if taken := live.reductions.take(workers, live.gang.steps, live.now_s, is_last):
+    if taken := live.reductions.take_reduced(workers, live.gang.steps, live.now_s, is_last):
         latest = {name: values[-1][1] for name, (_, values) in taken.items()}
         tallies = {name: tally_of(values, len(workers), how) for name, (how, values) in taken.items()}
         # The curve of the loss is the gang's own.

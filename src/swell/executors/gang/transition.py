@@ -137,7 +137,7 @@ def note_save_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
 # ------------------------------------------------------------ the end begins
 def end(live: GangRuntime, outcome: events.Outcome, message: str, spared: Member | None = None) -> None:
     """All workers are to go, but the spared one, which goes by itself."""
-    _begin(live, outcome, message)
+    _begin_end(live, outcome, message)
     live.send_signal(member for member in live.members.values() if member is not spared)
 
 
@@ -147,7 +147,7 @@ def finish(live: GangRuntime, member: Member, message: str) -> None:
     Where the latest group did form, all of it will come there. Who was told to join one that will never form
     is killed.
     """
-    _begin(live, events.Outcome.SUCCEEDED, message)
+    _begin_end(live, events.Outcome.SUCCEEDED, message)
     latest = live.gang.formation
     formed = latest.group if member.whole_round == latest.round else ()
     forming = [m for m in live.members.values() if not m.has_state and m.number not in formed]
@@ -164,7 +164,7 @@ def stop(live: GangRuntime) -> None:
         live.send_signal(live.members.values())
 
 
-def _begin(live: GangRuntime, outcome: events.Outcome, message: str) -> None:
+def _begin_end(live: GangRuntime, outcome: events.Outcome, message: str) -> None:
     limit_s = live.settings.finish_s if outcome.is_of_script else live.settings.stop_s
     live.gang.become(GangState.STOPPING)
     live.gang.ending = GangEnd(

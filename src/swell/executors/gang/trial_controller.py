@@ -88,7 +88,7 @@ class RunningPart:
 
 
 class Trial(GangRuntime):
-    """Answers one `ProfileJob`, part by part; each begins once it is given devices (`begin`)."""
+    """Answers one `ProfileJob`, part by part; each begins once it is given devices (`begin_part`)."""
 
     def __init__(self, job: JobContext, queued: QueuedTrial, num_devices: int, times: GroupTimes) -> None:
         """
@@ -142,7 +142,7 @@ class Trial(GangRuntime):
         return host == self.host or (host == self.other_host and self.part == CROSSING)
 
     # ------------------------------------------------------------ what happens
-    def begin(self, part: Part, devices: Sequence[str], now_s: float) -> list[Effect]:
+    def begin_part(self, part: Part, devices: Sequence[str], now_s: float) -> list[Effect]:
         """A part on these devices: as many for each worker, host by host."""
         self.now_s = now_s
         self._start(part, tuple(devices))
@@ -200,7 +200,7 @@ class Trial(GangRuntime):
         )
 
     # ------------------------------------------------------------ what workers say
-    def _hear(self, message: messages.FromWorker, member: Member) -> None:
+    def _handle_said(self, message: messages.FromWorker, member: Member) -> None:
         """What is not named here is a sign of life."""
         running = self._running
         assert running is not None  # noqa: S101 - a part runs while it has workers

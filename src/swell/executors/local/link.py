@@ -241,14 +241,14 @@ class LocalExecutor:
 
     def _hear_all(self) -> None:
         while self._is_followed and (line := self._received.next_line()) is not None:
-            self._hear(line)
+            self._handle_agent_message(line)
 
-    def _hear(self, line: bytes) -> None:
+    def _handle_agent_message(self, line: bytes) -> None:
         message = _decode(line)
         with self._lock:
             if isinstance(message, protocol.Performed):
                 self._untaken.acknowledge(message.number)
-            is_news = isinstance(message, protocol.EventTold) and self._heard.take(message.number)
+            is_news = isinstance(message, protocol.EventTold) and self._heard.take_number(message.number)
             if isinstance(message, protocol.DevicesRead):
                 now_s = time.monotonic()
                 self._readings |= {name: (now_s, reading) for name, reading in message.readings.items()}
@@ -290,7 +290,7 @@ class LocalExecutor:
         inventory = self._attach(address)
         with self._lock:
             is_first = not self._heard.sender
-            if is_other := self._heard.begin(inventory.boot_id):
+            if is_other := self._heard.begin_sender(inventory.boot_id):
                 self._num_delivered = self._num_before_last_call = 0
                 self._work, self._is_followed = inventory.work, is_first
             self._untaken.acknowledge(inventory.num_performed)

@@ -227,7 +227,7 @@ class HostTerms:
             self.inside.tell(message.message)
 
     def heard_aside(self, answer: FromController) -> None:
-        self._lease.hear(answer, self._now_s())
+        self._lease.note_answer(answer, self._now_s())
         if self.has_lease:
             self._show_end(self._lease.end_s)
             is_joined = isinstance(answer, LeaseGranted) and answer.term == self.term

@@ -65,7 +65,7 @@ class JoinedHost:
 
     # ------------------------------------------------------------ the stream
     def heard(self, message: messages.FromJoined) -> None:
-        self._door.hear(self, message)
+        self._door.handle_stream_message(self, message)
 
     def heard_aside(self, message: LeaseAsked) -> None:
         self._door.hear_aside(self, message)
@@ -147,7 +147,9 @@ class HostDoor:
         """What the host has offered, if it has, with what is odd about it now."""
         if host.offered is not None and self._hosts.get(host.name) is host:
             nodes = (msgspec.structs.replace(node, lacks=host.remarks) for node in host.offered.nodes)
-            self._owner.hear(host.name, msgspec.structs.replace(host.offered, nodes=tuple(nodes)))
+            self._owner.handle_host_message(
+                host.name, msgspec.structs.replace(host.offered, nodes=tuple(nodes))
+            )
 
     def lose_line(self, host: JoinedHost, why: str) -> None:
         """Changes nothing as long as the host has a lease, but for what is said of it."""
@@ -162,7 +164,7 @@ class HostDoor:
             del self._hosts[host.name]
 
     # ------------------------------------------------------------ what hosts say
-    def hear(self, host: JoinedHost, message: messages.FromJoined) -> None:
+    def handle_stream_message(self, host: JoinedHost, message: messages.FromJoined) -> None:
         """A message of the stream; of another term than the present one it is about workers that are gone."""
         if message.term != host.term:
             return
@@ -184,7 +186,7 @@ class HostDoor:
             host.offered = message
             self._tell_remarks(host)
         else:
-            self._owner.hear(host.name, message)
+            self._owner.handle_host_message(host.name, message)
 
     def hear_aside(self, host: JoinedHost, asked: LeaseAsked) -> None:
         """The host asks for its lease."""

@@ -108,7 +108,7 @@ class ResumableStream:
     def attach(self, line: LineLink) -> None:
         """Go on upon this line, which has just been opened. A former one is closed, and heard no longer."""
         former, self._line, self._why, self._is_resumed = self._line, line, "", False
-        line.heard, line.closed = self._hear, self._lose
+        line.heard, line.closed = self._handle_line, self._lose
         line.received.max_line_bytes = MAX_MESSAGE_BYTES
         if former is not None:
             former.refuse("the other side has opened another line", is_final=False)
@@ -166,7 +166,7 @@ class ResumableStream:
             self._line.send_encoded(msgspec.json.encode(message))
 
     # ------------------------------------------------------------ hearing
-    def _hear(self, link: LineLink, text: bytes) -> None:
+    def _handle_line(self, link: LineLink, text: bytes) -> None:
         if link is not self._line:
             return
         try:
@@ -186,7 +186,7 @@ class ResumableStream:
                 self._said.acknowledge(number)
             case Aside(body=body):
                 self._pass(self._decode_aside, body, self._listener.heard_aside)
-            case StreamMessage(number=number, body=body) if self._received.take(number):
+            case StreamMessage(number=number, body=body) if self._received.take_number(number):
                 if number >= self._received.num_acknowledged + ACKNOWLEDGE_EVERY:
                     self.acknowledge()
                 self._pass(self._decode, body, self._listener.heard)
@@ -202,7 +202,7 @@ class ResumableStream:
 
     def _resume(self, resume: Resume) -> None:
         former = self._received.sender
-        is_new = self._received.begin(resume.session) and former != ""
+        is_new = self._received.begin_sender(resume.session) and former != ""
         if is_new:
             self._said = RetransmissionQueue()
         self._said.acknowledge(resume.num_received if resume.of_session == self._session else 0)

@@ -131,7 +131,7 @@ class SliceDoor(ListeningDoor):
                 self._log.info("%s answers again", self.engine.cluster)
                 self._silence = ""
             order = self._order.with_host(grace_s=read.grace_s)
-            await self._pool.take(read, order, self._slice_hosts(), _now_s())
+            await self._pool.take_read(read, order, self._slice_hosts(), _now_s())
         except ClusterError as error:
             self._tell_silence(str(error))
 

@@ -98,7 +98,9 @@ class SlicePool:
         self._told: dict[str, str] = {}  #: causes, by what they are about
 
     # ------------------------------------------------------------ what happens
-    async def take(self, read: ClusterRead, order: SliceOrder, hosts: Collection[str], now_s: float) -> None:
+    async def take_read(
+        self, read: ClusterRead, order: SliceOrder, hosts: Collection[str], now_s: float
+    ) -> None:
         """Take what the cluster says, decide, and have it done.
 
         Args:

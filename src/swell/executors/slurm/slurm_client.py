@@ -107,7 +107,7 @@ class SlurmClient:
         idle = tuple(name for name, state in nodes.items() if state in IDLE_STATES)
         if self._log is not None:
             own = {job.node for job in jobs if job.state is SliceState.RUNNING}
-            self._log.note({*idle, *(own & nodes.keys())}, time.time())
+            self._log.note_idle({*idle, *(own & nodes.keys())}, time.time())
         told = tuple(map(self._with_words, jobs))
         return ClusterRead(jobs=told, num_fit=len(nodes), idle=idle, grace_s=grace_s)
 
@@ -252,7 +252,7 @@ class PoolLog:
         self._since_s: dict[str, float] = {}  #: nodes that are idle
         self._seen_s = float("-inf")
 
-    def note(self, there: Collection[str], now_s: float) -> None:
+    def note_idle(self, there: Collection[str], now_s: float) -> None:
         """What a look shows. `there`: nodes that are idle, or on which slices of this platform run."""
         if now_s > self._seen_s + self.MOST_GAP_S:
             self._end(list(self._since_s), self._seen_s)

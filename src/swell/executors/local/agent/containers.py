@@ -111,13 +111,13 @@ class ContainerWorkers:
         """The worker has called. `found` is told the pid of the container's first process."""
         if (container := self._containers.get(key)) is not None:
             container.has_spoken = True
-            self._begin(_find_pid(container, found))
+            self._start_task(_find_pid(container, found))
 
     def ended(self, key: str, status: int, message: str) -> bool:
         """Whether this worker has a container; then `exited` is told once that is gone."""
         container = self._containers.get(key)
         if container is not None:
-            self._begin(self._end(key, container, status, message))
+            self._start_task(self._end(key, container, status, message))
         return container is not None
 
     async def _end(self, key: str, container: _Container, status: int, message: str) -> None:
@@ -146,7 +146,7 @@ class ContainerWorkers:
             if error := await _remove(container):
                 log.error("%s; end it by hand", error)
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def _start_task(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -62,7 +62,7 @@ class DeviceUse:
     def _gpu(self, uuid: str, now_s: float) -> DeviceReading | None:
         return self._gpus.get(uuid) if now_s - self._read_s < COUNTS_FOR_S else None
 
-    def note(
+    def note_usage(
         self,
         known: HeldDevices,
         held: Mapping[str, DeviceBinding],

@@ -111,7 +111,7 @@ class GangLimits:
         """A process was started: it belongs to its gang's group from now on, with what it starts."""
         if (gang := self._gangs.get(job_id)) is not None:
             gang.pids[key] = pid
-            self._try(gang, USE, lambda: gang.group.keep(gang.pids.values()))
+            self._try(gang, USE, lambda: gang.group.keep_processes(gang.pids.values()))
 
     def exited(self, job_id: str, key: str, status: int) -> tuple[int, str]:
         """How it ended, and why, if the kernel has killed it for lack of memory."""
@@ -120,7 +120,7 @@ class GangLimits:
             gang.pids.pop(key, None)
         if status not in (-signal.SIGKILL, 128 + signal.SIGKILL):  # as a shell tells the end of its child
             return status, ""
-        is_lack = self._kills.take()
+        is_lack = self._kills.take_kill()
         if gang is not None and gang.memory_bytes is not None and self._is_over_limit(gang):
             return OVER_MEMORY, f"memory limit of {format_bytes(gang.memory_bytes)}"
         return (OUT_OF_MEMORY, NO_MEMORY) if is_lack else (status, "")
@@ -167,7 +167,7 @@ class GangLimits:
         found: list[GangUsage] = []
 
         def read() -> None:
-            gang.group.keep(gang.pids.values())
+            gang.group.keep_processes(gang.pids.values())
             found.append(gang.group.usage())
 
         self._try(gang, USE, read)

@@ -163,7 +163,7 @@ class LocalHost:
     def start(self, address: str) -> None:
         """Warm the zygote up. `address`: where workers call."""
         self._address = address
-        self._scratch.begin()
+        self._scratch.make_folders()
         self._zygotes.of().start()
 
     def tell_kept(self) -> None:
@@ -211,7 +211,7 @@ class LocalHost:
         held = {name: self.bindings[name] for number in run.workers for name in run.devices[number]}
         idle_s = run.spec.fixed and run.spec.fixed.idle_s
         every_s = min(READ_EVERY_S, IDLE_LOOK_SHARE * (idle_s or math.inf))
-        usage, is_used = self._device_use.note(run.use, held, processes, now_s, every_s)
+        usage, is_used = self._device_use.note_usage(run.use, held, processes, now_s, every_s)
         self._answer(messages.UsageRead(run=run.key, usage=usage))
         for worker in run.workers.values() if is_used and idle_s else ():
             worker.send(DevicesUsed())
@@ -369,7 +369,7 @@ class LocalHost:
                 self._limits.forked(process.worker.run, key, pid)
                 process.worker.forked(process, pid)
             case ValuesPrinted(values=values, links=links) if process is not None:
-                process.worker.hear(process, Reported(values=values, links=links))
+                process.worker.handle_process_message(process, Reported(values=values, links=links))
 
     def _process_gone(self, key: str, status: int, message: str) -> None:
         self._scratch.drop(key)

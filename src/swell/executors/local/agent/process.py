@@ -57,7 +57,7 @@ class WorkerSupervisor:
         self._daemon: LineLink | None = None
         self.controller = Controller(options.state_dir, options.gang_settings, self.boot_id)
         self._handshakes = Handshakes(msgspec.json.Decoder(protocol.FirstLine).decode, self._admit)
-        self.host = LocalHost(options, lock_fd, partial(self.controller.hear, HOST))
+        self.host = LocalHost(options, lock_fd, partial(self.controller.handle_host_message, HOST))
         self.controller.join_host(HOST, self.host.tell)
         self._door = None if new_door is None else new_door(self.controller, options, self.boot_id)
         self._ticking: dict[str, tuple[Callable[[], None], LimitedLog]] = {

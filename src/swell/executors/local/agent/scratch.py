@@ -38,7 +38,7 @@ class Scratch:
         self._numbers = itertools.count()
         self._folders: dict[str, list[Path]] = {}  #: by worker
 
-    def begin(self) -> None:
+    def make_folders(self) -> None:
         """Make the folders of this agent; remove those of killed ones, of which no process is left."""
         left = [*self._root.glob("*"), *Path(tempfile.gettempdir()).glob(f"{self._prefix}*")]
         self._in_background(lambda: _remove(left))

@@ -182,7 +182,7 @@ class WorkerProcesses:
         process.link = link
         link.heard = partial(self._hear_line, process)
         link.closed = lambda _: None if process.status is None else self._hear_out(process)
-        self.hear(process, hello)
+        self.handle_process_message(process, hello)
 
     def send(self, message: FromAgent) -> None:
         """Say it to all processes, each of which has a device of its own."""
@@ -200,9 +200,9 @@ class WorkerProcesses:
             log.warning("worker %s of %s said what is no message: %s", process.name, self.run, error)
             link.close()
             return
-        self.hear(process, message)
+        self.handle_process_message(process, message)
 
-    def hear(self, process: WorkerProcess, message: FromWorker) -> None:
+    def handle_process_message(self, process: WorkerProcess, message: FromWorker) -> None:
         """A process says this: the controller is told if it is said for the worker."""
         process.moved_s = self._now_s()
         if self._broken not in (None, process):

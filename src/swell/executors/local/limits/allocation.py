@@ -68,7 +68,7 @@ class MemoryKills:
         """Time has passed: kills before the last call of this one are no longer of now."""
         self._num_taken, self._num_latest = max(self._num_taken, self._num_latest), self._num_kills()
 
-    def take(self) -> bool:
+    def take_kill(self) -> bool:
         """Whether there was one that has not been taken."""
         is_any = self._num_kills() > self._num_taken
         self._num_taken += is_any

@@ -71,7 +71,7 @@ class ControlGroups(Limiter):
         self.folder = top / platform_group(state_dir, os.getpid())
         self._numbers = itertools.count(1)
 
-    def begin(self) -> None:
+    def make_platform_group(self) -> None:
         """Make the platform's group, and remove those of agents that have ended. Raises OSError."""
         self.prepare()
         for folder in self.files.inner(self.folder.parent):
@@ -138,8 +138,8 @@ class ControlGroup(GangGroup):
         with suppress(FileNotFoundError):  # a kernel without swap accounting
             self._files.write(self.folder / "memory.swap.max", "0")
 
-    def keep(self, pids: Iterable[int]) -> None:
-        super().keep(pids)
+    def keep_processes(self, pids: Iterable[int]) -> None:
+        super().keep_processes(pids)
         strangers = self._workers.difference(self._files.pids(self.folder))
         self._files.add(self.folder, [*strangers, *started_by(strangers)])
 
@@ -249,7 +249,7 @@ def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None 
     else:
         return Limiter(LACK)
     try:
-        groups.begin()
+        groups.make_platform_group()
     except OSError as error:
         log.warning("%s cannot be used (%s): CPU shares are not enforced", groups.name, error)
         groups.close()

@@ -50,7 +50,7 @@ class GangGroup:
         """Limit the memory of all processes together. The kernel kills one if they use more."""
         raise OSError(NO_MEMORY_LIMIT)
 
-    def keep(self, pids: Iterable[int]) -> None:
+    def keep_processes(self, pids: Iterable[int]) -> None:
         """See that the group holds these workers, with what they have started."""
         self._workers = set(pids)
 

@@ -104,12 +104,12 @@ class ZygoteProgram:
         ours.setblocking(False)
         try:
             with theirs, open_log(self.log_path) as file:
-                return self._begin(self._environ(zygote_id), theirs.fileno(), file.fileno()), ours
+                return self._start_process(self._environ(zygote_id), theirs.fileno(), file.fileno()), ours
         except (OSError, AccountRefused):
             ours.close()
             raise
 
-    def _begin(self, environ: dict[str, str], channel: int, log: int) -> ZygoteProcess:
+    def _start_process(self, environ: dict[str, str], channel: int, log: int) -> ZygoteProcess:
         if self.run_as:
             told = {name: value for name, value in environ.items() if re.fullmatch(ENVIRON, name)}
             modules = tuple(self.modules)

@@ -83,7 +83,7 @@ class ValueLines:
         """The last line may lack its end."""
         self.feed(b"\n")
 
-    def take(self, at_once: bool = False) -> tuple[dict[str, Number], dict[str, str]]:
+    def take_values(self, at_once: bool = False) -> tuple[dict[str, Number], dict[str, str]]:
         """The numbers of the newest such line, and links, if it is time to read them; else empty."""
         if self.wait_s is None or (self._due_s > self._clock() and not at_once):
             return {}, {}
@@ -226,7 +226,7 @@ class WorkerOutput:
     def _tell_values(self, output: _Output, is_last: bool = False) -> None:
         if is_last:
             output.values.close()
-        values, links = output.values.take(at_once=is_last)
+        values, links = output.values.take_values(at_once=is_last)
         if values or links:
             self._say(ValuesPrinted(key=output.key, values=values, links=links))
 

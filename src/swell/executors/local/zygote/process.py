@@ -91,7 +91,7 @@ class Zygote:
             if self._wake_read in ready:
                 self._wake_read.recv(4096)
                 self._reap()
-            for exited in self._orphans.settle(self._numbers, time.monotonic()):
+            for exited in self._orphans.take_settled(self._numbers, time.monotonic()):
                 self._outputs.end(exited)
                 self._remove(self._folders.pop(exited.key, ""))
             if self._channel in ready:
@@ -185,7 +185,7 @@ class Zygote:
                 del self._pids[key]
                 ended.append((os.waitstatus_to_exitcode(status), key, pid))
         for status, key, pid in sorted(ended, key=lambda one: one[0] >= 0):
-            self._orphans.leave(key, pid, status, time.monotonic())
+            self._orphans.add_ended(key, pid, status, time.monotonic())
 
 
 # ---------------------------------------------------------------- what a worker leaves behind
@@ -204,7 +204,7 @@ class EndedWorker:
 
 
 class Orphans:
-    """The children of a zygote that are no workers. Ask `settle` when a child has ended, and in `wait_s`.
+    """Children of a zygote that are no workers. Ask `take_settled` when a child has ended, and in `wait_s`.
 
     A script may start processes that leave its session (`setsid`, a daemon). The zygote adopts them when
     their parent ends; whose they are stands in their mark. They are found and ended before the worker's end
@@ -217,11 +217,11 @@ class Orphans:
         self._zygote_id = zygote_id
         self._departures: list[EndedWorker] = []
 
-    def leave(self, key: str, pid: int, status: int, now_s: float) -> None:
+    def add_ended(self, key: str, pid: int, status: int, now_s: float) -> None:
         """This worker has ended."""
         self._departures.append(EndedWorker(key, pid, status, now_s + KILL_WITHIN_S))
 
-    def settle(self, workers: dict[int, int], now_s: float) -> list[Exited]:
+    def take_settled(self, workers: dict[int, int], now_s: float) -> list[Exited]:
         """The ends of workers, once nothing is left. `workers`: live ones, pid -> number.
 
         The children of a process that is killed are adopted next.
@@ -235,7 +235,7 @@ class Orphans:
         return [Exited(key=departure.key, status=departure.status) for departure in over]
 
     def wait_s(self, now_s: float) -> float | None:
-        """Until `settle` is due, if no child ends before; None: it is not."""
+        """Until `take_settled` is due, if no child ends before; None: it is not."""
         dues_s = [departure.give_up_s for departure in self._departures]
         return max(0.0, min(dues_s) - now_s) if dues_s else None
 
