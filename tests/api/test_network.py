@@ -30,7 +30,7 @@ from swell.api.role import Role
 from swell.api.submission import Submission
 from swell.api.user_list import UserList
 from swell.api.verbs import UploadedCode
-from swell.live.user_rates import RateLimits, TooMuch, UserRates
+from swell.live.user_rates import RateLimitExceeded, RateLimits, UserRates
 from swell.model.code import CodeFile, CodeTree
 from swell.model.errors import InvalidJob, InvalidOption
 from swell.store.errors import StateError
@@ -326,14 +326,14 @@ def test_a_user_waits_who_asks_too_much_and_others_do_not() -> None:
     rates = UserRates(RateLimits(user_requests_per_min=60, user_transfer_mib_per_h=3600), lambda: now_s[0])
     for _ in range(60):
         rates.ask("ana")
-    with pytest.raises(TooMuch, match="60 requests a minute") as refused:
+    with pytest.raises(RateLimitExceeded, match="60 requests a minute") as refused:
         rates.ask("ana")
     assert refused.value.retry_s == 1
     rates.ask("ben")
     now_s[0] += refused.value.retry_s
     rates.ask("ana")
     rates.transfer("ana", 5000 * MIB)  # a content may be larger than all that a user may have
-    with pytest.raises(TooMuch, match="MiB of code and files an hour"):
+    with pytest.raises(RateLimitExceeded, match="MiB of code and files an hour"):
         rates.transfer("ana", 1)
     for _ in range(100_000):
         rates.ask("")  # the owner

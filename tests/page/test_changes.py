@@ -17,7 +17,7 @@ from tests.api.stage import on_stage
 from tests.live.test_platform import PATIENCE_S
 from tests.store.views import job_view
 
-from swell.api.page.changes import MAX_ENDED, WARNINGS_S, PageChanges, Told
+from swell.api.page.changes import MAX_ENDED, WARNINGS_S, PageChanges, PageUpdate
 from swell.api.page.rows import changes_only, job_row, tenant_rows
 from swell.api.words import SIGNS
 from swell.cli.jobs import row as listed
@@ -58,7 +58,7 @@ class Reading:
         self._take(as_json(self._feed.since(self.id)))
 
 
-def as_json(told: Told) -> dict[str, Any]:
+def as_json(told: PageUpdate) -> dict[str, Any]:
     """As a page gets it."""
     found: dict[str, Any] = json.loads(encode(told))
     return found

@@ -139,7 +139,7 @@ class IntakeProcesses:
                     process.end()
                 while len(self._idle) > MOST_IDLE:
                     self._idle.pop(0).end()
-        except (TookTooMuch, msgspec.DecodeError) as error:
+        except (IntakeLimitExceeded, msgspec.DecodeError) as error:
             raise InvalidJob(
                 f"to look at {what} takes more than {self._limits}; make the script smaller, write "
                 ".swellignore with fewer stars, or give the code a workdir of its own"
@@ -158,7 +158,7 @@ class IntakeProcesses:
         return None
 
 
-class TookTooMuch(Exception):
+class IntakeLimitExceeded(Exception):
     """A process has ended, or its time is over, before its answer was whole."""
 
 
@@ -189,14 +189,14 @@ class _IntakeProcess:
     def ask(self, request: IntakeRequest, kind: type[Answer]) -> Answer:
         """The answer. If it is a snapshot, `contents` must follow.
 
-        Raises TookTooMuch; OSError, InvalidField, CodeNotFound: what the process met.
+        Raises IntakeLimitExceeded; OSError, InvalidField, CodeNotFound: what the process met.
         """
         self.is_ready = False
         self._until_s = time.monotonic() + self._limits.wall_s
         self._send(request)
         while (end := self._received.find(b"\n")) < 0:
             if len(self._received) > MOST_ANSWER_BYTES:
-                raise TookTooMuch
+                raise IntakeLimitExceeded
             self._received += self._chunk(1 << 16)
         line = bytes(self._received[:end])
         del self._received[: end + 1]
@@ -224,16 +224,16 @@ class _IntakeProcess:
             self._socket.settimeout(max(0.001, self._until_s - time.monotonic()))
             self._socket.sendall(msgspec.json.encode(value) + b"\n")
         except OSError as error:
-            raise TookTooMuch from error
+            raise IntakeLimitExceeded from error
 
     def _chunk(self, most_bytes: int) -> bytes:
         try:
             self._socket.settimeout(max(0.001, self._until_s - time.monotonic()))
             chunk = self._socket.recv(most_bytes)
         except OSError as error:
-            raise TookTooMuch from error
+            raise IntakeLimitExceeded from error
         if not chunk:
-            raise TookTooMuch
+            raise IntakeLimitExceeded
         return chunk
 
     def end(self) -> None:

@@ -28,7 +28,7 @@ from swell.api.terminal_relay import TerminalRelay
 from swell.api.user_list import UserList, UserListError
 from swell.executors.local.accounts.messages import AccountRefused
 from swell.live.platform import Platform
-from swell.live.user_rates import TooMuch, UserRates
+from swell.live.user_rates import RateLimitExceeded, UserRates
 from swell.model import errors
 from swell.model.view import SubmitResult
 from swell.plugins import did_you_mean
@@ -92,7 +92,7 @@ def create_app(
     )
     app.add_middleware(identity.AccessLogMiddleware, users=users)
     app.add_middleware(identity.HeadersMiddleware)  # the last one is the outermost
-    for kind in (*STATUSES, TooMuch, HTTPException, Exception):
+    for kind in (*STATUSES, RateLimitExceeded, HTTPException, Exception):
         app.add_exception_handler(kind, _failed)
     return app
 
@@ -238,7 +238,7 @@ async def _failed(request: Request, error: Exception) -> Response:
                 error.status_code, f"there is no {shown(asked)}; GET /v1/openapi.json lists what there is"
             )
         return failure(error.status_code, error.detail, error.headers)
-    if isinstance(error, TooMuch):
+    if isinstance(error, RateLimitExceeded):
         return failure(429, str(error), {"Retry-After": str(error.retry_s)})
     for kind, status in STATUSES.items():
         if isinstance(error, kind):

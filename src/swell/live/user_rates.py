@@ -19,7 +19,7 @@ class RateLimits:
     user_transfer_mib_per_h: float = 8192.0  #: of code that is uploaded, and of files that are downloaded
 
 
-class TooMuch(Exception):
+class RateLimitExceeded(Exception):
     """The user has to wait for so many seconds, `retry_s`."""
 
     def __init__(self, text: str, retry_s: int) -> None:
@@ -37,11 +37,11 @@ class UserRates:
     _levels: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)  #: and since when
 
     def ask(self, user: str) -> None:
-        """Count a request. Raises TooMuch."""
+        """Count a request. Raises RateLimitExceeded."""
         self._spend(user, "requests a minute", 1.0, self.limits.user_requests_per_min, 60.0)
 
     def transfer(self, user: str, num_bytes: int) -> None:
-        """Count bytes of code or of files. Raises TooMuch."""
+        """Count bytes of code or of files. Raises RateLimitExceeded."""
         most = self.limits.user_transfer_mib_per_h
         self._spend(user, "MiB of code and files an hour", num_bytes / 2**20, most, 3600.0)
 
@@ -56,7 +56,7 @@ class UserRates:
             wait_s = math.ceil(min(level, level + amount - most) * period_s / most)
             self._levels[user, what] = level + (0.0 if wait_s > 0 else amount), now_s
         if wait_s > 0:
-            raise TooMuch(
+            raise RateLimitExceeded(
                 f"user {user!r} has had the {most:g} {what} that a user may have; go on after "
                 f"{span(wait_s)}, or ask the owner for a higher limit (`swell up --set`)",
                 wait_s,

@@ -72,7 +72,7 @@ log = logging.getLogger("swell.page")
 ENDED = JobQuery(phases=frozenset(phase for phase in Phase if phase.is_end), limit=MAX_ENDED)
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PageUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that a page shows, or what of it is another since the page was told last. Left out: as before."""
 
     id: str
@@ -130,7 +130,7 @@ class PageChanges:
         """Id of what is shown now."""
         return f"{self._life}-{self._number}"
 
-    def shown(self) -> Told:
+    def shown(self) -> PageUpdate:
         """All that is shown, as it is now."""
         with self._lock:
             self._update()
@@ -141,7 +141,7 @@ class PageChanges:
         with self._lock:
             return self._in_order()[first : first + MOST_JOBS]
 
-    def since(self, last_id: str, job_id: str | None = None) -> Told:
+    def since(self, last_id: str, job_id: str | None = None) -> PageUpdate:
         """What a page lacks that has heard all up to this id.
 
         Args:
@@ -166,8 +166,10 @@ class PageChanges:
         is_all_known = len(self._gone) < GONE_KEPT or self._gone[0][0] <= int(number)
         return int(number) if is_all_known else -1
 
-    def _since(self, number: int, job_id: str | None) -> Told:
-        told = Told(id=self.last_id, now_s=self._control.now_s(), version=__version__ if number < 0 else "")
+    def _since(self, number: int, job_id: str | None) -> PageUpdate:
+        told = PageUpdate(
+            id=self.last_id, now_s=self._control.now_s(), version=__version__ if number < 0 else ""
+        )
         if job_id is not None:
             row = self._rows.get(job_id) or job_row(self._control.job(job_id), told.now_s)
             is_news = number < 0 or self._is_found_after(number, job_id)
@@ -363,7 +365,7 @@ class PageChanges:
         Args:
             rows: new ones, and others than before.
             pruned: ids of jobs that are gone.
-            parts: of `Told`.
+            parts: of `PageUpdate`.
         """
         number, gone = self._number + 1, set(pruned)
         is_progress = all(_is_progress(self._rows.get(name), row) for name, row in rows.items())
