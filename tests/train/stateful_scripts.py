@@ -70,22 +70,6 @@ for epoch in run.epochs():
     for a, b in run.batches():
         fit_batch(run, a, b, factor)
 """,
-    "a generator of the script's own that is drawn from before each epoch": """
-numbers = torch.Generator().manual_seed(9)
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    factor = 1.0 + float(torch.rand((), generator=numbers))
-    for a, b in run.batches():
-        fit_batch(run, a, b, factor)
-""",
-    "rate by an attribute of the model": """
-model.temperature = 1.0
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b, model.temperature)
-        model.temperature *= 0.9
-""",
     "a local of the function around": """
 def fit():
     run = train.elastic(model, optimizer, loader, epochs=5)
@@ -333,22 +317,6 @@ for epoch in run.epochs():
         num += len(a)
         print(num / (time.perf_counter() - begun))
         begun = time.perf_counter()
-""",
-    "a progress bar": """
-class Bar:
-    def __init__(self, batches):
-        self.batches, self.num, self.text = batches, 0, ""
-    def __iter__(self):
-        for batch in self.batches:
-            yield batch
-            self.num += 1
-            print(self.num, self.text)
-
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    bar = Bar(run.batches())
-    for a, b in bar:
-        bar.text = str(float(fit_batch(run, a, b)))
 """,
 }
 
