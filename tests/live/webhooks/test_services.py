@@ -19,6 +19,7 @@ from tests.live.webhooks.test_webhooks import Finder, hook, put, sending
 from tests.store.fresh_journal import fresh_journal
 from tests.store.views import job_view
 
+from swell.live import webhooks
 from swell.live.board import TurnResult
 from swell.live.news import GROUP_EVERY_S, NewsSource, node_news
 from swell.live.webhook_messages import WebhookMessage, latest_run
@@ -61,8 +62,9 @@ def message(url: str, *, is_of_user: bool) -> WebhookMessage:
 
 
 def test_a_text_is_delivered_until_it_is_taken_and_a_user_s_never_to_this_machine(
-    posts: tuple[str, list[dict[str, str]]], caplog: pytest.LogCaptureFixture
+    posts: tuple[str, list[dict[str, str]]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(webhooks, "FIRST_WAIT_S", 0.05)
     (url, sent), journal = posts, fresh_journal()
     with caplog.at_level("DEBUG"), sending(journal) as sender:
         for is_of_user in (True, False):
