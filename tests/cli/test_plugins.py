@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 ENGINE_GUIDE = ROOT / "docs/how-to/add-an-engine.md"
+MACHINES = ROOT / "examples/swell_machines"
 TRACE = "submit_s,id,num_devices,duration_s,deadline_s\n0,one,1,600,9000\n60,two,2,300,9000\n"
 #: A group of commands, as `my_policies` adds it to `swell`.
 COMMAND = """
@@ -98,7 +99,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made.install("my_policies", points, plain=plain, periodic=periodic, command=COMMAND)
     guide = ENGINE_GUIDE.read_text()
     points = re.findall(r"```toml\n.*?(machines = .*?)\n *```", guide, flags=re.DOTALL)[0].replace('"', "")
-    engine, door = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
+    engine, door = ((MACHINES / name).read_text() for name in ("engine.py", "door.py"))
     made.install("swell_machines", f"[swell.engines]\n{points}", engine=engine, door=door)
     points = """
         [swell.policies]

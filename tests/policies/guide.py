@@ -10,12 +10,13 @@ from types import ModuleType
 from swell.policies.policy import Policy
 
 GUIDE = Path(__file__).parents[2] / "docs/how-to/add-a-policy.md"
+EXAMPLE = GUIDE.parents[2] / "examples/periodic_shares.py"
 
 
 def sources() -> list[str]:
-    """As they stand in the text."""
+    """Return the program of the text, and the one to which it leads."""
     found: list[str] = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
-    return found
+    return [*found, EXAMPLE.read_text()]
 
 
 def from_the_guide() -> list[Policy]:
