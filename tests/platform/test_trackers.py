@@ -13,8 +13,7 @@ from tests.platform.program import ENDLESS, Program
 
 from swell.model.view import JobView
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "track-runs.md"
-EXAMPLES = PAGE.parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Steps of W&B that a kill may cost: some tenths of a second, on a busy machine.
 MOST_UNWRITTEN = 20
 #: Bytes of a block of a file of W&B.
@@ -79,7 +78,7 @@ def test_a_run_has_each_step_once(
 ) -> None:
     pytest.importorskip(package)
     script = tmp_path / "train.py"
-    script.write_text(PAGE.read_text().split("```python\n")[1].split("```")[0])
+    script.write_text((EXAMPLES / "tracked_run.py").read_text())
     (tmp_path / "tracker.py").write_text((EXAMPLES / f"track_with_{package}.py").read_text())
     words = [word for variable in VARIABLES for word in ("--env", variable)]
     options = ("--epochs", ENDLESS, "--workers", "1:4", "--checkpoint-interval", "1s", *words)

@@ -36,9 +36,9 @@ SMALL = (
     ("page", "number", "args", "num_epochs", "is_good"),
     [
         ("make-a-script-elastic.md", 1, "", 10, lambda last: last > 0.9),  # its accuracy
-        ("stream-data.md", 1, "", 5, lambda last: last < 0.5),  # its loss
+        ("../../examples/stream_lines.py", 1, "", 5, lambda last: last < 0.5),  # its loss
         ("../../examples/train_gpt.py", 1, SMALL, 3, lambda last: last < 0.5),  # its loss
-        ("train-on-gpus.md", 2, "", 10, lambda last: last >= 65536),  # its scale
+        ("../../examples/half_precision.py", 1, "", 10, lambda last: last >= 65536),  # its scale
     ],
 )
 def test_a_script_runs_alone_and_under_an_agent(
